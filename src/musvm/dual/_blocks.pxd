@@ -1,0 +1,12 @@
+cdef void training_block(
+    const double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
+) noexcept nogil
+
+cdef void universum_block(
+    const double* b, Py_ssize_t L, double q, double cap, double delta, bint is_max, double* a
+) noexcept nogil
+
+cdef void box_block(
+    const double* target, const double* lower, const double* upper, Py_ssize_t k,
+    double total, double* a
+) noexcept nogil

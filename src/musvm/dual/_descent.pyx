@@ -1,0 +1,88 @@
+"""Sweeps of block coordinate descent, and the projection onto a face.
+
+`sweep` minimises one row of the dual after the other in closed form (`_blocks.pyx`) and keeps
+F = alpha K up to date. alpha and F are class-major here, (L, M): an update of one label is then
+one contiguous axpy of a kernel row, done by SciPy's BLAS, and only labels that moved need one.
+"""
+
+from libc.math cimport fabs, fmax
+from libc.stdlib cimport free, malloc
+
+from scipy.linalg.cython_blas cimport daxpy
+
+from musvm.dual._blocks cimport box_block, training_block, universum_block
+
+
+def sweep(
+    const double[:, ::1] gram,
+    double[:, ::1] alpha,
+    double[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    const double[::1] curvature,
+    double delta,
+    bint is_max,
+    const Py_ssize_t[::1] order,
+):
+    """Minimise each row listed in `order` once; return how many of them moved.
+
+    `curvature` is K_ii, or a positive majorant of it where K_ii is not positive: the step is
+    then shorter, but still a descent step.
+    """
+    cdef Py_ssize_t M = gram.shape[0], L = alpha.shape[0], n = y.shape[0]
+    cdef Py_ssize_t k, i, l, moved = 0
+    cdef int length = <int>M, one = 1
+    cdef double q, change
+    cdef double* b = <double*>malloc(2 * L * sizeof(double))
+    if b == NULL:
+        raise MemoryError()
+    cdef double* a = b + L
+    with nogil:
+        for k in range(order.shape[0]):
+            i = order[k]
+            q = curvature[i]
+            for l in range(L):
+                b[l] = F[l, i] - q * alpha[l, i]
+            if i < n:
+                training_block(b, L, y[i], q, caps[i], a)
+            else:
+                universum_block(b, L, q, caps[i], delta, is_max, a)
+            change = 0.0
+            for l in range(L):
+                change = fmax(change, fabs(a[l] - alpha[l, i]))
+            if change <= 1e-15 * caps[i]:
+                continue
+            moved += 1
+            for l in range(L):
+                change = a[l] - alpha[l, i]
+                if change != 0.0:
+                    alpha[l, i] = a[l]
+                    daxpy(&length, &change, <double*>&gram[i, 0], &one, &F[l, 0], &one)
+    free(b)
+    return moved
+
+
+def project_groups(
+    double[::1] values,
+    const double[::1] lower,
+    const double[::1] upper,
+    const double[::1] totals,
+    const Py_ssize_t[::1] starts,
+):
+    """Project every group of free variables onto its box and its sum, in place.
+
+    Group g is values[starts[g]:starts[g + 1]].
+    """
+    cdef Py_ssize_t g, k, longest = 0, l
+    for g in range(totals.shape[0]):
+        longest = max(longest, starts[g + 1] - starts[g])
+    cdef double* a = <double*>malloc((longest + 1) * sizeof(double))
+    if a == NULL:
+        raise MemoryError()
+    with nogil:
+        for g in range(totals.shape[0]):
+            k = starts[g + 1] - starts[g]
+            box_block(&values[starts[g]], &lower[starts[g]], &upper[starts[g]], k, totals[g], a)
+            for l in range(k):
+                values[starts[g] + l] = a[l]
+    free(a)
