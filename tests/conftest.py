@@ -1,0 +1,40 @@
+"""Settings and fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, so that a failure is the change under test and nothing else.
+# HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile(
+    "default",
+    derandomize=True,
+    deadline=None,
+    max_examples=100,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile(
+    "search",
+    settings.get_profile("default"),
+    derandomize=False,
+    max_examples=2000,
+    print_blob=True,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Where the data sets lie: MUSVM_DATA, or shared/data beside the repository."""
+    default = REPOSITORY.parent / "shared" / "data"
+    folder = Path(os.environ.get("MUSVM_DATA", default))
+    if not folder.is_dir():
+        pytest.skip("no data sets: set MUSVM_DATA to the folder that holds them")
+    return folder
