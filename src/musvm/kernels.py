@@ -1,0 +1,165 @@
+"""Gram matrices and kernel columns, through scikit-learn's pairwise functions.
+
+    linear        <x, z>
+    poly          (gamma <x, z> + coef0)^degree
+    rbf           exp(-gamma |x - z|^2)
+    sigmoid       tanh(gamma <x, z> + coef0)
+    callable      kernel(X, Z), the matrix of all pairs
+    precomputed   the matrix itself
+
+linear, rbf, and poly with coef0 >= 0 are positive semi-definite by construction. Any other
+matrix has to be examined (`is_positive_semidefinite`), because the duality gap certifies the
+optimum for a positive semi-definite one only.
+
+A Gram matrix returned from here is symmetric to the last digit, finite, C-contiguous, of
+doubles, and nobody else's. At most two and a half M x M arrays are alive while it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg.lapack
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from musvm.dual.problem import FloatArray, IntArray
+
+# Rows handled at a time where a whole M x M temporary is to be avoided.
+_STRIP = 256
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its parameters settled: `gamma` is a number.
+
+    `name` is one of the names above, or the callable itself.
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    @property
+    def is_psd_by_construction(self) -> bool:
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+
+    def matrix(self, X: Any, Z: Any) -> FloatArray:
+        """k(x_i, z_j) for every row of X and of Z; not for "precomputed"."""
+        # Overflow is reported by the check below, as an error that says what to do.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if callable(self.name):
+                # A copy: the function may hand out a matrix that it keeps.
+                K = np.array(self.name(X, Z), dtype=np.float64, order="C")
+            else:
+                K = pairwise_kernels(
+                    X,
+                    Z,
+                    metric=self.name,
+                    filter_params=True,
+                    gamma=self.gamma,
+                    degree=self.degree,
+                    coef0=self.coef0,
+                )
+        if K.shape != (X.shape[0], Z.shape[0]):
+            raise ValueError(
+                f"The kernel function must return a matrix of shape "
+                f"{(X.shape[0], Z.shape[0])}, got {K.shape}."
+            )
+        require_finite(K)
+        return K
+
+    def gram(self, X: Any, rows: IntArray, *, resolution: float) -> FloatArray:
+        """The Gram matrix of the given rows of X (of the matrix X itself if precomputed).
+
+        `resolution` is the relative rounding error of the entries. An asymmetry well above it is
+        refused; one below it is averaged away.
+        """
+        if self.name == "precomputed":
+            K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)
+        else:
+            points = X[rows]
+            K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
+        largest = max(K.max(), -K.min())
+        asymmetry = symmetrise(K)
+        if asymmetry > np.sqrt(resolution) * largest:
+            raise ValueError(
+                f"The kernel matrix is not symmetric: an entry and its mirror image differ by "
+                f"{asymmetry:.2g}, where the largest entry is {largest:.2g}."
+            )
+        return K
+
+
+def require_finite(K: FloatArray) -> None:
+    """Refuse a kernel matrix with NaN or infinite entries."""
+    if K.size and not np.isfinite([K.min(), K.max()]).all():
+        raise ValueError(
+            "The kernel matrix contains NaN or infinite values: scale the features or choose "
+            "other kernel parameters."
+        )
+
+
+def symmetrise(K: FloatArray) -> float:
+    """Replace K by (K + K^T) / 2 in place; return the largest |K - K^T| it had."""
+    worst = 0.0
+    for start in range(0, len(K), _STRIP):
+        strip = slice(start, start + _STRIP)
+        rows, columns = K[strip, start:], K[start:, strip].T
+        worst = max(worst, float(np.abs(rows - columns).max()))
+        mean = 0.5 * rows + 0.5 * columns
+        K[strip, start:] = mean
+        K[start:, strip] = mean.T
+    return worst
+
+
+def is_positive_semidefinite(K: FloatArray, *, resolution: float) -> bool:
+    """Whether K + ridge I has a Cholesky factor, the ridge just above the rounding errors of K.
+
+    The power 3/4 leaves four digits for the error that the entries of K have beyond
+    `resolution` and for that of the factorisation itself.
+    """
+    ridge = resolution**0.75 * np.linalg.norm(K) + np.finfo(np.float64).tiny
+    work = K.T.copy(order="F")
+    work.flat[:: len(K) + 1] += ridge
+    _, info = scipy.linalg.lapack.dpotrf(work, lower=True, clean=False, overwrite_a=True)
+    return bool(info == 0)
+
+
+def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray) -> float:
+    """`gamma` as a number: "auto" is 1/d, "scale" is 1/(d var), var the variance of X's entries.
+
+    Rows count as often as their weight says, so that a weight of 2 means the same as the row
+    twice. A constant X has no scale; then gamma is 1.
+    """
+    n_features = X.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma != "scale":
+        return float(gamma)
+    total = weight.sum() * n_features
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = weight @ np.asarray(X.sum(axis=1)).ravel() / total
+        variance = weight @ _squared_deviations(X, mean) / total
+        # Entries that are all equal deviate from their computed mean by its rounding error.
+        if np.sqrt(variance) <= 16 * np.finfo(np.float64).eps * abs(mean):
+            return 1.0
+        scale = 1.0 / (n_features * variance)
+    if not 0.0 < scale < np.inf:
+        raise ValueError(
+            "gamma='scale' is not finite for features this large or this small: scale the "
+            "features or pass gamma as a number."
+        )
+    return float(scale)
+
+
+def _squared_deviations(X: Any, mean: float) -> FloatArray:
+    """sum_j (x_ij - mean)^2 for every row i."""
+    if not sp.issparse(X):
+        return np.square(X - mean).sum(axis=1)
+    stored = sp.csr_array((np.square(X.data - mean), X.indices, X.indptr), shape=X.shape)
+    n_absent = X.shape[1] - np.diff(X.indptr)
+    return stored.sum(axis=1) + n_absent * mean**2
