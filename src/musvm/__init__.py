@@ -2,4 +2,8 @@
 
 from importlib.metadata import version
 
+from musvm.estimator import UniversumSVC
+
+__all__ = ["UniversumSVC"]
+
 __version__ = version("musvm")

@@ -1,0 +1,508 @@
+"""`UniversumSVC`: the multiclass universum SVM as a scikit-learn classifier.
+
+The estimator reads what it is given (`_validation.py`), computes the Gram matrix
+(`kernels.py`), states the dual problem, has it solved (`dual/`) and keeps the solution as
+attributes. With alpha_i the solution's row of point i, the model is
+
+    f_l(x) = sum_i alpha_il k(x_i, x),        the prediction the class of the largest f_l(x).
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from musvm import _validation as validation
+from musvm.dual.problem import DualProblem, FloatArray, UniversumLoss
+from musvm.dual.solve import DualSolution, solve
+from musvm.kernels import Kernel, is_positive_semidefinite, resolve_gamma
+
+
+class UniversumSVC(ClassifierMixin, BaseEstimator):
+    """Multiclass support vector machine that can learn from a universum.
+
+    A universum is a set of points that belong to none of the classes. The classifier minimises
+
+    .. math::
+
+        \\tfrac12 \\sum_l \\|w_l\\|^2 + C \\sum_i \\xi_i + C^* \\sum_j \\zeta_j
+
+    where :math:`\\xi_i` is the multiclass hinge loss of Crammer and Singer and :math:`\\zeta_j`
+    grows where the decision values of a universum point spread over the classes by more than
+    `delta`. Without a universum it is the Crammer-Singer SVM, with any kernel. There is no
+    intercept.
+
+    The solution is certified: the duality gap, `dual_gap_`, bounds how far `objective_` is from
+    the optimum.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the training losses; positive. Smaller values regularise more.
+
+    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'precomputed'} or callable, default='rbf'
+        The kernel. A callable is given two arrays of shapes (a, n_features) and
+        (b, n_features) and returns the (a, b) matrix of kernel values. For 'precomputed', `fit`
+        takes the kernel matrix of all its rows, universum included, with the universum marked
+        by `universum_label`; `predict` takes the kernel between the new points and all rows of
+        the fit, in their order.
+
+    gamma : {'scale', 'auto'} or float, default='scale'
+        Coefficient of 'rbf', 'poly' and 'sigmoid'. 'scale' is 1 / (n_features * X.var()), where
+        only training points count, each as often as its sample weight says: a universum does not
+        change the kernel. 'auto' is 1 / n_features.
+
+    degree : int, default=3
+        Degree of 'poly'.
+
+    coef0 : float, default=0.0
+        Constant term of 'poly' and 'sigmoid'.
+
+    delta : float, default=0.0
+        How far the decision values of a universum point may spread at no cost; not negative.
+
+    universum_weight : 'balanced' or float, default='balanced'
+        :math:`C^* / C`. 'balanced' is n / (m L) for n training points, m universum points and L
+        classes, counted by sample weight. 0 ignores the universum.
+
+    universum_loss : {'sum', 'max'}, default='sum'
+        'sum' adds up, over the classes, by how much more than `delta` a class lies below the
+        highest. 'max' takes the largest of these terms only. They are equal for two classes.
+
+    universum_label : str, int, float, bool or None, default=None
+        Label in `y` that marks universum rows. It is not a class: it does not appear in
+        `classes_`, and `score` leaves its rows out.
+
+    class_weight : dict, 'balanced' or None, default=None
+        Factors of C by class. 'balanced' gives every class the same total.
+
+    tol : float, default=1e-4
+        Relative duality gap, `dual_gap_ / objective_`, at which the solver stops.
+
+    max_iter : int, default=1000
+        Largest number of rounds of the solver.
+
+    random_state : int, RandomState instance or None, default=None
+        Order in which the solver visits the points. None is a fixed order as well.
+
+    verbose : int, default=0
+        1 prints one line per fit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+
+    support_ : ndarray of shape (n_training_sv,)
+        Rows of `X` that are training points and support vectors.
+
+    universum_support_ : ndarray of shape (n_universum_sv,)
+        Universum points that are support vectors: rows of `universum`, its parts stacked in
+        order, or rows of `X` if they were marked by `universum_label`.
+
+    support_vectors_ : {ndarray, sparse array} of shape (n_training_sv + n_universum_sv, n_features)
+        The points of `support_`, then those of `universum_support_`. Empty for a precomputed
+        kernel.
+
+    dual_coef_ : ndarray of shape (n_classes, n_training_sv + n_universum_sv)
+        Dual variables of the support vectors, in the order of `support_vectors_`. Every column
+        sums to zero.
+
+    n_support_ : ndarray of shape (n_classes,)
+        Number of training support vectors of each class.
+
+    coef_ : ndarray of shape (n_classes, n_features) or (1, n_features)
+        The weights :math:`w_l`; for two classes their difference, as in `decision_function`.
+        Linear kernel only.
+
+    objective_ : float
+        Primal objective, the value of the expression above.
+
+    dual_gap_ : float
+        Duality gap: `objective_` is above the optimum by no more than this.
+
+    n_iter_ : int
+        Rounds of the solver.
+
+    converged_ : bool
+        Whether the solver reached `tol`.
+
+    n_features_in_ : int
+        Number of features seen in `fit`.
+
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where `X` has names that are all strings.
+
+    See Also
+    --------
+    sklearn.svm.LinearSVC : Crammer-Singer SVM with a linear kernel, by LIBLINEAR.
+    sklearn.svm.SVC : One-versus-one SVM with kernels.
+
+    Notes
+    -----
+    **Weights are repetitions.** A row of weight 2 and the same row twice give the same model,
+    and the order of the rows does not matter.
+
+    **Kernels that are not positive semi-definite**, 'sigmoid' among them, make the problem
+    non-convex. A small gap then still certifies a stationary point (the optimality conditions
+    hold to that accuracy), not the global optimum. `fit` warns where it finds such a matrix.
+
+    **Searches and pipelines.** scikit-learn's searches split an extra argument of `fit` that has
+    as many rows as `X`. A universum in a tuple, ``universum=(U,)``, is always passed whole, so
+    use that form there. A `Pipeline` transforms the universum if metadata routing is enabled and
+    it is made with ``transform_input=["universum"]``; without this its last step gets the
+    universum as it is. The label form needs none of that, but its rows are split into folds
+    like all others.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from musvm import UniversumSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X /= 16
+    >>> classes, universum = y < 4, X[y >= 4][:200]
+    >>> X, y = X[classes], y[classes]
+    >>> clf = UniversumSVC(C=10, gamma=1 / 8, delta=0.05)
+    >>> clf.fit(X[:40], y[:40], universum=universum)
+    UniversumSVC(C=10, delta=0.05, gamma=0.125)
+    >>> clf.predict(X[-5:]), y[-5:]
+    (array([1, 2, 2, 2, 0]), array([1, 2, 2, 2, 0]))
+    >>> bool(clf.dual_gap_ <= clf.tol * clf.objective_)
+    True
+
+    Points that belong to no class have lower scores.
+
+    >>> own, foreign = clf.universum_score(X[40:]), clf.universum_score(universum)
+    >>> bool(own.mean() > 2 * foreign.mean())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "delta": [Interval(Real, 0, None, closed="left")],
+        "universum_weight": [StrOptions({"balanced"}), Interval(Real, 0, None, closed="left")],
+        "universum_loss": [StrOptions({"sum", "max"})],
+        "universum_label": [str, Integral, Real, "boolean", None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # A universum can only be meant for this estimator, so nobody needs to ask for its routing.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"universum": True}
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        delta: float = 0.0,
+        universum_weight: float | str = "balanced",
+        universum_loss: UniversumLoss = "sum",
+        universum_label: Any = None,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.delta = delta
+        self.universum_weight = universum_weight
+        self.universum_loss = universum_loss
+        self.universum_label = universum_label
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    # -----------------------------------------------------------------------------------------
+    # Fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, universum: Any = None, sample_weight: Any = None) -> UniversumSVC:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+            Training points, and universum points where `universum_label` marks them. The square
+            kernel matrix of all of them if `kernel` is 'precomputed'.
+
+        y : array-like of shape (n_samples,)
+            Labels: numbers, strings or booleans.
+
+        universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
+such arrays, default=None
+            Points of no class. None, or no rows at all, fits the plain SVM.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of C for the rows of X, universum rows included. A row of weight 0 is left
+            out.
+
+        Returns
+        -------
+        self : UniversumSVC
+            The fitted estimator.
+        """
+        data = validation.read(self, X, y, universum, sample_weight)
+        caps = validation.row_caps(data, self.C, self.class_weight, self.universum_weight)
+        blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
+        problem = self._state_problem(data, blocks)
+        seeded = self.random_state is not None
+        solution = solve(
+            problem,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=check_random_state(self.random_state) if seeded else None,
+        )
+        self._keep(data, caps, blocks.spread(solution.alpha))
+        self._report(solution)
+        return self
+
+    def _state_problem(self, data: validation.FitData, blocks: validation.Blocks) -> DualProblem:
+        """The dual problem of the blocks; settles gamma and warns of an indefinite kernel."""
+        self._gamma = self._resolve_gamma(data, blocks)
+        kernel = self._settled_kernel()
+        gram = kernel.gram(data.X, blocks.rows, resolution=data.resolution)
+        if not (
+            kernel.is_psd_by_construction
+            or is_positive_semidefinite(gram, resolution=data.resolution)
+        ):
+            warnings.warn(
+                "The kernel matrix is not positive semi-definite: the model is a stationary "
+                "point of the problem, to the accuracy of dual_gap_, but need not be its global "
+                "optimum.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return DualProblem(
+            gram=gram,
+            y=blocks.y,
+            n_classes=len(data.classes),
+            caps=blocks.caps,
+            delta=float(self.delta),
+            universum_loss=self.universum_loss,
+        )
+
+    def _resolve_gamma(self, data: validation.FitData, blocks: validation.Blocks) -> float:
+        if self.kernel not in ("poly", "rbf", "sigmoid"):
+            return 1.0
+        training = slice(len(blocks.y))
+        X, weight = data.X[blocks.rows[training]], blocks.total(data.weight)[training]
+        return resolve_gamma(self.gamma, X, weight)
+
+    def _settled_kernel(self) -> Kernel:
+        return Kernel(self.kernel, self._gamma, self.degree, self.coef0)
+
+    def _keep(self, data: validation.FitData, caps: FloatArray, alpha: FloatArray) -> None:
+        """Set the attributes that depend on the rows; `alpha` is (rows of the fit, L)."""
+        used = np.any(alpha != 0.0, axis=1)
+        training = np.flatnonzero(used & data.is_training)
+        universum = np.flatnonzero(used & ~data.is_training)
+        rows = np.concatenate([training, universum])
+        self.classes_ = data.classes
+        self.support_ = training
+        # Rows of the universum if it was passed by itself, of X otherwise.
+        self._universum_start = data.n_given if data.n_given < len(caps) else 0
+        self.universum_support_ = universum - self._universum_start
+        self.n_support_ = np.bincount(data.codes[training], minlength=len(data.classes))
+        self.dual_coef_ = np.ascontiguousarray(alpha[rows].T)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else data.X[rows]
+        linear = self.kernel == "linear"
+        self._weights: Any = self.dual_coef_ @ self.support_vectors_ if linear else None
+        self._caps = caps
+        self._fingerprint = data.fingerprint
+
+    def _report(self, solution: DualSolution) -> None:
+        """Set the attributes that tell how well the problem was solved, and say so."""
+        self.objective_ = solution.primal
+        self.dual_gap_ = solution.gap
+        self.n_iter_ = solution.n_rounds
+        self.converged_ = solution.converged
+        relative = solution.history[-1]
+        if self.verbose:
+            print(
+                f"[UniversumSVC] {self.n_iter_} rounds, objective {self.objective_:.6g}, "
+                f"relative duality gap {relative:.1e}"
+            )
+        if not self.converged_:
+            warnings.warn(
+                f"The solver stopped after {self.n_iter_} rounds at a relative duality gap of "
+                f"{relative:.1e}, above tol={self.tol:g}: raise max_iter, scale the features, or "
+                "loosen tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def _alpha(self) -> FloatArray:
+        """(M, L) dual variables of all rows of the fit: those of X, then those of universum."""
+        alpha = np.zeros((len(self._caps), len(self.classes_)))
+        rows = np.concatenate([self.support_, self.universum_support_ + self._universum_start])
+        alpha[rows] = self.dual_coef_.T
+        return alpha
+
+    # -----------------------------------------------------------------------------------------
+    # Using the model
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The weights of a linear kernel."""
+        check_is_fitted(self)
+        if self._weights is None:
+            raise AttributeError("coef_ is only available with kernel='linear'.")
+        return np.diff(self._weights, axis=0) if len(self.classes_) == 2 else self._weights
+
+    def _decision_values(self, X: Any) -> FloatArray:
+        """f_l(x), (n_samples, n_classes)."""
+        check_is_fitted(self)
+        precomputed = self.kernel == "precomputed"
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse=False if precomputed else "csr",
+            dtype=np.float64,
+            order="C",
+        )
+        if self.kernel == "linear":
+            return np.asarray(X @ self._weights.T)
+        if precomputed:
+            columns = np.concatenate([self.support_, self.universum_support_])
+            return X[:, columns] @ self.dual_coef_.T
+        return self._settled_kernel().matrix(X, self.support_vectors_) @ self.dual_coef_.T
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Decision values.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points. For a precomputed kernel, the kernel between them and all rows of the
+            fit.
+
+        Returns
+        -------
+        decision : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            :math:`f_l(x)` for every class. For two classes :math:`f_1(x) - f_0(x)`, positive
+            where `classes_[1]` is predicted.
+        """
+        F = self._decision_values(X)
+        return F[:, 1] - F[:, 0] if F.shape[1] == 2 else F
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of the largest decision value.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        F = self._decision_values(X)
+        return self.classes_[F.argmax(axis=1)]
+
+    def projections(self, X: Any) -> FloatArray:
+        """Lead of every class over the best of the others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        projections : ndarray of shape (n_samples, n_classes)
+            :math:`f_k(x) - \\max_{l \\ne k} f_l(x)` for every class k: at least 1 where x is on
+            its side of the margin of class k, positive where k is predicted.
+        """
+        F = self._decision_values(X)
+        second, first = np.partition(F, -2, axis=1)[:, -2:].T
+        best_other = np.repeat(first[:, None], F.shape[1], axis=1)
+        best_other[np.arange(len(F)), F.argmax(axis=1)] = second
+        return F - best_other
+
+    def universum_score(self, X: Any) -> FloatArray:
+        """How much points look like the classes rather than like the universum.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        score : ndarray of shape (n_samples,)
+            :math:`\\max_l f_l(x) - \\min_l f_l(x)`, the spread of the decision values over the
+            classes. Training holds it below `delta` on the universum and at 1 or more on the
+            classes, as far as the losses allow.
+        """
+        F = self._decision_values(X)
+        return F.max(axis=1) - F.min(axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that belong to a class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        y : array-like of shape (n_samples,)
+            True labels. Rows of `universum_label` are left out.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        score : float
+            Share of the rows, by weight, that are predicted correctly.
+        """
+        if self.universum_label is None:
+            return float(super().score(X, y, sample_weight))
+        check_consistent_length(X, y, sample_weight)
+        y = column_or_1d(y)
+        judged = np.flatnonzero(~validation.is_universum(y, self.universum_label))
+        if not len(judged):
+            raise ValueError("y holds only the universum label, so there is nothing to score.")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
+        return float(super().score(_safe_indexing(X, judged), y[judged], weight))
