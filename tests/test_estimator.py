@@ -7,6 +7,7 @@ maps, and equalities between two ways to state one problem.
 from __future__ import annotations
 
 import gzip
+import warnings
 
 import numpy as np
 import pytest
@@ -125,10 +126,11 @@ def crammer_singer_objective(W: np.ndarray, X, y: np.ndarray, caps: np.ndarray) 
 def liblinear(C: float, X, y, sample_weight=None) -> np.ndarray:
     """LIBLINEAR's weights, all classes, run to convergence."""
     peer = LinearSVC(multi_class="crammer_singer", fit_intercept=False, C=C, tol=1e-9)
-    peer.fit(X, y, sample_weight=sample_weight)
-    # It ignores max_iter, stops at 100,000 and does not say so.
-    assert peer.n_iter_ < 100_000
-    return peer.coef_
+    with warnings.catch_warnings():
+        # It ignores max_iter and, in older versions, miscounts its iterations. Whether it has
+        # converged is seen from its objective, which the tests compare with a certified one.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return peer.fit(X, y, sample_weight=sample_weight).coef_
 
 
 def scaled(data) -> tuple[np.ndarray, np.ndarray]:
