@@ -55,7 +55,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'precomputed'} or callable, default='rbf'
         The kernel. A callable is given two arrays of shapes (a, n_features) and
-        (b, n_features) and returns the (a, b) matrix of kernel values. For 'precomputed', `fit`
+        (b, n_features) and returns the (a, b) matrix of kernel values, as scikit-learn's
+        pairwise kernels do. For 'precomputed', `fit`
         takes the kernel matrix of all its rows, universum included, with the universum marked
         by `universum_label`; `predict` takes the kernel between the new points and all rows of
         the fit, in their order.
@@ -349,10 +350,10 @@ such arrays, default=None
 
     def _report(self, solution: DualSolution) -> None:
         """Set the attributes that tell how well the problem was solved, and say so."""
-        self.objective_ = solution.primal
-        self.dual_gap_ = solution.gap
-        self.n_iter_ = solution.n_rounds
-        self.converged_ = solution.converged
+        self.objective_ = float(solution.primal)
+        self.dual_gap_ = float(solution.gap)
+        self.n_iter_ = int(solution.n_rounds)
+        self.converged_ = bool(solution.converged)
         relative = solution.history[-1]
         if self.verbose:
             print(
