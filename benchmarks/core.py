@@ -156,7 +156,7 @@ def loosest_liblinear(sample: Sample, C: float, goal: float) -> tuple[float, flo
 
     Tolerances are tried from loose to tight; the tightest one stands in if none gets there.
     """
-    for tol in 10.0 ** -np.arange(1.0, 8.5, 0.5):
+    for tol in 10.0 ** -np.arange(1.0, 10.5, 0.5):
         seconds, objective = liblinear(sample, C, tol)
         if objective <= goal or seconds > 60.0:
             break
