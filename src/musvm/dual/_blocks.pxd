@@ -1,9 +1,10 @@
 cdef void training_block(
-    const double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
+    double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
 ) noexcept nogil
 
 cdef void universum_block(
-    const double* b, Py_ssize_t L, double q, double cap, double delta, bint is_max, double* a
+    const double* b, Py_ssize_t L, double q, double cap, double delta, bint is_max, double* a,
+    double* scratch
 ) noexcept nogil
 
 cdef void box_block(

@@ -29,28 +29,41 @@ cdef enum:
     MAX_NEWTON = 200
 
 
-cdef double simplex_threshold(
-    const double* v, Py_ssize_t L, double sign, double total
+cdef void simplex(
+    const double* v, Py_ssize_t L, double sign, double q, double cap, double* mass
 ) noexcept nogil:
-    """lambda with sum_l max(sign v_l - lambda, 0) = total > 0 (Michelot: monotone, finite)."""
-    cdef double threshold = -INFINITY, previous, s
+    """mass_l = max(sign v_l - lambda, 0) / q with sum_l mass_l = cap (Michelot: finite).
+
+    Everything is relative to the largest sign v_l, whose mass is never 0, so that a cap far
+    below the rounding of v still comes out right.
+    """
+    cdef double top = -INFINITY, threshold = -INFINITY, previous, s
     cdef Py_ssize_t l, count
+    for l in range(L):
+        top = fmax(top, sign * v[l])
+    for l in range(L):
+        mass[l] = sign * v[l] - top
     while True:
         previous = threshold
         s = 0.0
         count = 0
         for l in range(L):
-            if sign * v[l] > previous:
-                s += sign * v[l]
+            if mass[l] > previous:
+                s += mass[l]
                 count += 1
-        if count == 0:
-            return previous
-        threshold = (s - total) / count
+        threshold = fmin((s - q * cap) / count, 0.0)
         if threshold <= previous:
-            return previous if previous > threshold else threshold
+            break
+    s = 0.0
+    for l in range(L):
+        mass[l] = fmax(mass[l] - previous, 0.0)
+        s += mass[l]
+    for l in range(L):
+        # s is 0 only if q cap vanishes next to 1e-308: any point of the simplex will do.
+        mass[l] = mass[l] / s * cap if s > 0.0 else cap / L
 
 
-cdef void absorb_rounding(double* a, Py_ssize_t L, double cap) noexcept nogil:
+cdef void absorb_rounding(double* a, Py_ssize_t L) noexcept nogil:
     """Make a sum to zero to the last digit by shifting its most negative entry."""
     cdef double s = 0.0
     cdef Py_ssize_t l, lowest = 0
@@ -63,23 +76,19 @@ cdef void absorb_rounding(double* a, Py_ssize_t L, double cap) noexcept nogil:
 
 
 cdef void training_block(
-    const double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
+    double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
 ) noexcept nogil:
-    # With s = cap_l - a_l >= 0 this is a simplex of total cap. `a` holds q cap_l + b_l first.
+    # With mass_l = cap_l - a_l >= 0 this is a simplex of total cap, of the points q cap_l + b_l.
     cdef Py_ssize_t l
-    cdef double threshold, s = 0.0
-    for l in range(L):
-        a[l] = b[l]
-    a[y] += q * cap - 1.0
-    threshold = simplex_threshold(a, L, 1.0, q * cap)
-    cdef bint capped = a[y] <= threshold
+    cdef double own, s = 0.0
+    b[y] += q * cap - 1.0
+    simplex(b, L, 1.0, q, cap, a)
+    own = a[y]
     for l in range(L):
         if l != y:
-            a[l] = -fmin(fmax(a[l] - threshold, 0.0) / q, cap)
-            s -= a[l]
-    a[y] = cap if capped else fmin(s, cap)
-    if capped:
-        absorb_rounding(a, L, cap)
+            s += a[l]
+            a[l] = -a[l]
+    a[y] = fmin(s, cap) if own > 0.0 else cap
 
 
 cdef inline double universum_label(double z, double q, double cap, double delta) noexcept nogil:
@@ -93,47 +102,52 @@ cdef inline double universum_label(double z, double q, double cap, double delta)
 cdef void universum_sum(
     const double* b, Py_ssize_t L, double q, double cap, double delta, double* a
 ) noexcept nogil:
-    cdef double low = b[0], high = b[0], lam, h, slope, z, step
+    # lambda = top - depth, with top the largest b_l: its label takes at most the (L - 1) cap that
+    # the others give, so the depth is at most (L - 1) q cap and keeps its digits when that is far
+    # below the rounding of b.
+    cdef double top = b[0], spread = 0.0, low = 0.0, high, depth, h, slope, z, step
     cdef Py_ssize_t l, iteration
     for l in range(1, L):
-        low = fmin(low, b[l])
-        high = fmax(high, b[l])
-    if high - low <= delta:
+        top = fmax(top, b[l])
+    for l in range(L):
+        spread = fmax(spread, top - b[l])
+    if spread <= delta:
         for l in range(L):
             a[l] = 0.0
         return
-    high += delta
-    lam = 0.5 * (low + high)
+    high = fmin(spread, (L - 1) * q * cap)
+    depth = 0.5 * high
     for iteration in range(MAX_NEWTON):
         h = 0.0
         slope = 0.0
         for l in range(L):
-            z = lam - b[l]
+            z = (top - b[l]) - depth
             a[l] = universum_label(z, q, cap, delta)
             h += a[l]
             if z < 0.0 or (z > delta and a[l] < cap):
                 slope += 1.0
         if h == 0.0:
             break
-        if h < 0.0:
-            low = lam
+        if h > 0.0:
+            low = depth
         else:
-            high = lam
-        step = lam - h * q / slope if slope > 0.0 else INFINITY
-        if not (low < step < high):
-            if fabs(step - lam) <= 4e-16 * fmax(fabs(low), fabs(high)):
-                break
-            step = 0.5 * (low + high)
-        if step == lam:
+            high = depth
+        step = depth + h * q / slope if slope > 0.0 else INFINITY
+        if fabs(step - depth) <= 4e-16 * depth:
             break
-        lam = step
-    absorb_rounding(a, L, cap)
+        if not (low < step < high):
+            step = 0.5 * (low + high)
+        if step == depth:
+            break
+        depth = step
+    absorb_rounding(a, L)
 
 
 cdef void universum_block(
-    const double* b, Py_ssize_t L, double q, double cap, double delta, bint is_max, double* a
+    const double* b, Py_ssize_t L, double q, double cap, double delta, bint is_max, double* a,
+    double* scratch
 ) noexcept nogil:
-    cdef double positive = 0.0, threshold
+    cdef double positive = 0.0
     cdef Py_ssize_t l
     if not is_max:
         universum_sum(b, L, q, cap, delta, a)
@@ -143,14 +157,10 @@ cdef void universum_block(
         positive += fmax(a[l], 0.0)
     if positive <= cap:
         return
-    threshold = simplex_threshold(b, L, -1.0, q * cap)
+    simplex(b, L, -1.0, q, cap, a)
+    simplex(b, L, 1.0, q, cap, scratch)
     for l in range(L):
-        a[l] = fmax(-b[l] - threshold, 0.0) / q
-    threshold = simplex_threshold(b, L, 1.0, q * cap)
-    for l in range(L):
-        if b[l] > threshold:
-            a[l] = -(b[l] - threshold) / q
-    absorb_rounding(a, L, cap)
+        a[l] -= scratch[l]
 
 
 cdef void box_block(
@@ -189,15 +199,15 @@ cdef void box_block(
         lam = step
 
 
-def solve_block(const double[::1] b, double q, double cap, Py_ssize_t y=-1,
+def solve_block(double[::1] b, double q, double cap, Py_ssize_t y=-1,
                 double delta=0.0, bint is_max=False):
     """The minimiser for one row, for the tests: training if y >= 0, universum otherwise."""
-    a = np.empty(len(b))
-    cdef double[::1] view = a
+    a, scratch = np.empty(len(b)), np.array(b)
+    cdef double[::1] view = a, work = scratch
     if y >= 0:
-        training_block(&b[0], len(b), y, q, cap, &view[0])
+        training_block(&work[0], len(b), y, q, cap, &view[0])
     else:
-        universum_block(&b[0], len(b), q, cap, delta, is_max, &view[0])
+        universum_block(&b[0], len(b), q, cap, delta, is_max, &view[0], &work[0])
     return a
 
 

@@ -33,7 +33,7 @@ def sweep(
     cdef Py_ssize_t k, i, l, moved = 0
     cdef int length = <int>M, one = 1
     cdef double q, change
-    cdef double* b = <double*>malloc(2 * L * sizeof(double))
+    cdef double* b = <double*>malloc(3 * L * sizeof(double))
     if b == NULL:
         raise MemoryError()
     cdef double* a = b + L
@@ -46,7 +46,7 @@ def sweep(
             if i < n:
                 training_block(b, L, y[i], q, caps[i], a)
             else:
-                universum_block(b, L, q, caps[i], delta, is_max, a)
+                universum_block(b, L, q, caps[i], delta, is_max, a, b + 2 * L)
             change = 0.0
             for l in range(L):
                 change = fmax(change, fabs(a[l] - alpha[l, i]))
@@ -86,3 +86,54 @@ def project_groups(
             for l in range(k):
                 values[starts[g] + l] = a[l]
     free(a)
+
+
+
+def project_rows(
+    double[:, ::1] alpha,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    bint is_max,
+):
+    """Project every row of the class-major alpha onto its set, in place."""
+    cdef Py_ssize_t M = alpha.shape[1], L = alpha.shape[0], n = y.shape[0]
+    cdef Py_ssize_t i, l
+    cdef double* b = <double*>malloc(3 * L * sizeof(double))
+    if b == NULL:
+        raise MemoryError()
+    cdef double* a = b + L
+    with nogil:
+        for i in range(M):
+            for l in range(L):
+                b[l] = -alpha[l, i]
+            if i < n:
+                b[y[i]] += 1.0
+                training_block(b, L, y[i], 1.0, caps[i], a)
+            else:
+                universum_block(b, L, 1.0, caps[i], 0.0, is_max, a, b + 2 * L)
+            for l in range(L):
+                alpha[l, i] = a[l]
+    free(b)
+
+
+def fill_hessian(
+    const double[:, ::1] K,
+    const Py_ssize_t[::1] row,
+    const Py_ssize_t[::1] plus,
+    const Py_ssize_t[::1] minus,
+    double[:, ::1] H,
+):
+    """The upper triangle of K_{row_a, row_b} <e_plus_a - e_minus_a, e_plus_b - e_minus_b>.
+
+    A C-ordered upper triangle is the lower triangle of the Fortran-ordered matrix LAPACK sees.
+    """
+    cdef Py_ssize_t p = row.shape[0], a, b
+    cdef int sign
+    with nogil:
+        for a in range(p):
+            for b in range(a, p):
+                sign = (
+                    (plus[a] == plus[b]) + (minus[a] == minus[b])
+                    - (plus[a] == minus[b]) - (minus[a] == plus[b])
+                )
+                H[a, b] = sign * K[row[a], row[b]]

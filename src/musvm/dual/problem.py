@@ -165,9 +165,7 @@ def _steepest(rises: FloatArray, falls: FloatArray) -> FloatArray:
     return np.maximum(falls.max(axis=1) - rises.min(axis=1), 0.0)
 
 
-def _violations_training(
-    problem: DualProblem, alpha: FloatArray, F: FloatArray
-) -> FloatArray:
+def _violations_training(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
     n, rows = problem.n_train, np.arange(problem.n_train)
     slope = F[:n].copy()
     slope[rows, problem.y] -= 1.0
@@ -177,9 +175,7 @@ def _violations_training(
     return _steepest(rises=np.where(movable, slope, np.inf), falls=slope)
 
 
-def _violations_universum(
-    problem: DualProblem, alpha: FloatArray, F: FloatArray
-) -> FloatArray:
+def _violations_universum(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
     a, slope, delta = alpha[problem.n_train :], F[problem.n_train :], problem.delta
     caps = problem.caps[problem.n_train :, None]
     tiny = 1e-12 * caps
