@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from sklearn.datasets import get_data_home as sklearn_data_home
 
 from archives import compress_z, write_folder, write_zip
-from musvm.datasets import ArchiveError, _progress, get_data_home
+from musvm import _progress
+from musvm._progress import Progress
+from musvm.datasets import ArchiveError, get_data_home
 from musvm.datasets._files import cached_array, file_hash, hash_matches, replacing
 from musvm.datasets._lzw import unpack_z
-from musvm.datasets._progress import Progress
 from musvm.datasets._source import open_source
 
 LIMITS = {"max_member": 1000, "max_total": 2000}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from musvm._progress import Progress
 from musvm.datasets._files import ArchiveError, PathLike, file_hash, get_data_home, hash_matches
-from musvm.datasets._progress import Progress
 from musvm.datasets._source import refuse
 
 

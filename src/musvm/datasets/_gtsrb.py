@@ -18,10 +18,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from musvm._progress import Progress
 from musvm.datasets import _signs
 from musvm.datasets._download import Remote, Wanted, locate
 from musvm.datasets._files import PathLike, cached_array, get_data_home
-from musvm.datasets._progress import Progress
 from musvm.datasets._signs import FloatArray, Roi, Sign
 from musvm.datasets._source import Source, open_source, refuse
 

@@ -1,0 +1,92 @@
+"""Progress on standard error for work that takes a while: share done and time left.
+
+On a terminal a bar, drawn by Rich where it is installed, otherwise one line that is rewritten;
+elsewhere (a log file) a line now and then.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+PATIENCE_S = 2.0  # Work that ends sooner shows nothing.
+REFRESH_S = 0.2
+LOG_EVERY_S = 10.0
+
+
+class Progress:
+    """Counts steps towards `total` and shows them; silent with `verbose=0`.
+
+    `total`, `update`, `reset` and `close` are also the protocol that pooch asks of a progress
+    bar. As a context manager it closes itself.
+    """
+
+    def __init__(self, label: str, total: int = 0, *, verbose: int = 1) -> None:
+        self.label = label
+        self.total = total
+        self.done = 0
+        self._verbose = verbose
+        self._start = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
+        self._next_time = self._start + PATIENCE_S
+        self._bar: Any = None
+        self._shown = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def update(self, steps: int) -> None:
+        self.done += steps
+        now = time.monotonic()
+        if self._verbose and now >= self._next_time:
+            self._next_time = now + (REFRESH_S if self._is_terminal else LOG_EVERY_S)
+            self._show(now - self._start)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        elif self._shown and self._is_terminal:
+            print(file=sys.stderr)
+        self._shown = False
+
+    def _show(self, elapsed: float) -> None:
+        if self._is_terminal and not self._shown:
+            self._bar = _rich_bar(self.label)
+        self._shown = True
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total or None)
+            return
+        text = f"{self.label}: {self.done}"
+        if self.total > 0:
+            share = min(self.done / self.total, 1.0)
+            left = elapsed / share - elapsed if share > 0 else float("nan")
+            text = f"{self.label}: {share:4.0%}, {left:.0f} s left"
+        end = "\r" if self._is_terminal else "\n"
+        print(f"{text:<70}", end=end, file=sys.stderr, flush=True)
+
+
+def _rich_bar(label: str) -> Any:
+    """A bar on standard error, already shown, or None without Rich."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    bar = Bar(console=Console(stderr=True), transient=True)
+    bar.add_task(label, total=None)
+    bar.start()
+    return bar
