@@ -232,7 +232,7 @@ class NewtonSolver:
         full = face.sizes == self.problem.n_classes
         n_directions = int((face.sizes[~full] - 1).sum())
         slopes = face.centre(face.values(g))
-        damping = np.sqrt(slopes @ slopes / len(slopes)) / np.median(self.problem.caps)
+        damping = float(np.sqrt(np.mean(slopes**2)) / np.median(self.problem.caps))
         if n_directions <= self.problem.n_points:
             self._factor = None  # one more M x M array at a time is enough
             self.work = n_directions**3 / 3 + full.sum() ** 3 / 3 + full.sum() ** 2 * n_directions
