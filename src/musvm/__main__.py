@@ -12,10 +12,11 @@ def main() -> None:
     try:
         from musvm.cli import app
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "click", "rich"}:
+        package = (error.name or "").partition(".")[0]
+        if package not in {"typer", "click", "rich"}:
             raise
         raise SystemExit(
-            f"The musvm command needs the package {error.name!r}: pip install 'musvm[cli]'"
+            f"The musvm command needs the package {package!r}: pip install 'musvm[cli]'"
         ) from None
     app(prog_name="musvm")
 

@@ -46,7 +46,7 @@ def test_version():
 
 
 def test_the_command_and_the_module_start_the_same_function():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"musvm": "musvm.__main__:main"}
 
 
