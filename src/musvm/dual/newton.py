@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from musvm.dual._descent import fill_hessian, project_groups
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
@@ -36,7 +36,7 @@ RIDGE = 1e-11
 AT_BOUND = 1e-12
 # A damping of g / caps keeps steps within the caps where K is singular. Conjugate gradients also
 # pay for every small eigenvalue, so they get more of it.
-DAMPING_DIRECT, DAMPING_CG = 0.1, 1.0
+DAMPING_DIRECT, DAMPING_CG = 0.01, 1.0
 CG_TOL, CG_MAX_ITER = 1e-2, 40
 
 
@@ -240,6 +240,8 @@ class NewtonSolver:
         return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damping)
 
     def _direct(self, face: Face, g: FloatArray, full: np.ndarray, ridge: float) -> FloatArray:
+        # With R the factor of K_AA, V = R^-1 K_AT and u = R^-1 g_A, the Schur complement is
+        # K_TT - V'V, its gradient g_T - V'u, and then d_A = -R^-T (u + V d_T).
         K, L = self.problem.gram, self.problem.n_classes
         in_full = full[face.group]
         rest = np.flatnonzero(~in_full)
@@ -247,20 +249,25 @@ class NewtonSolver:
         T, position = np.unique(face.row[rest], return_inverse=True)
         label = face.label[rest]
 
-        g_A = g[:, A].T - g[:, A].mean(axis=0)[:, None]
-        K_AT, K_TT = K[np.ix_(A, T)], K[np.ix_(T, T)]
-        factor_A = cholesky(K[np.ix_(A, A)], ridge)
-        rhs = g[label, face.row[rest]]
+        K_TT, rhs = K[np.ix_(T, T)], g[label, face.row[rest]]
+        if len(A):
+            R = cholesky(K[np.ix_(A, A)], ridge)
+            centred = g[:, A].T - g[:, A].mean(axis=0)[:, None]
+            u = blas.dtrsm(1.0, R, centred, lower=1)
         if len(A) and len(T):
-            W = cholesky_solve(factor_A, K_AT)
-            K_TT -= K_AT.T @ W
-            rhs = rhs - (W.T @ g_A)[position, label]
+            Vt = K[np.ix_(A, T)].T
+            Vt = blas.dtrsm(1.0, R, Vt, side=1, lower=1, trans_a=1, overwrite_b=1)
+            blas.dsyrk(-1.0, Vt, beta=1.0, c=K_TT.T, lower=1, overwrite_c=1)
+            rhs = rhs - (Vt @ u)[position, label]
 
         step = np.empty(len(face.row))
         step[rest] = _null_space_step(K_TT, position, label, face.sizes[~full], rhs, ridge)
-        D_T = np.zeros((len(T), L))
-        D_T[position, label] = step[rest]
-        step[in_full] = -cholesky_solve(factor_A, g_A + K_AT @ D_T).ravel()
+        if len(A) and len(T):
+            d_T = np.zeros((len(T), L))
+            d_T[position, label] = step[rest]
+            u = u + Vt.T @ d_T
+        if len(A):
+            step[in_full] = -blas.dtrsm(1.0, R, u, lower=1, trans_a=1).ravel()
         return step
 
     def _conjugate_gradients(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
@@ -313,7 +320,10 @@ def _null_space_step(
     g: FloatArray,
     ridge: float,
 ) -> FloatArray:
-    """The step of groups with rows `position` of K, in the directions e_l - e_l0 of each."""
+    """The step of groups with rows `position` of K, in the directions e_l - e_l0 of each.
+
+    Positions ascend, so only the upper triangle of K is read.
+    """
     starts = np.cumsum(sizes) - sizes
     first = np.repeat(starts, sizes)
     other = np.flatnonzero(np.arange(len(label)) != first)

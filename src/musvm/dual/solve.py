@@ -6,16 +6,21 @@ is a Newton step followed by sweeps of descent that cost about as much, so neith
 other up by more than a factor of two. Every step lowers D, so no round loses ground.
 
 A Newton step that leads uphill after projection is blocked by variables close to their bounds;
-they are snapped onto them, which gives a smaller face, and the step is taken there.
+they are snapped onto them, which gives a smaller face, and the step is taken there. Where that
+fails as well, steps are cut off where they leave the face, as an active-set method does it.
+
+One thread of BLAS: its results depend on the number of threads in the last digits, and the same
+problem shall have the same solution however many searches share the machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from functools import cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from musvm.dual import problem as statement
 from musvm.dual._descent import project_rows, sweep
@@ -35,11 +40,12 @@ MIN_SWEEPS, MAX_SWEEPS = 10, 200
 DESCENT_SLOWDOWN = 2.5
 CHECK_EVERY = 5
 # A variable blocks a step if it meets its bound in the first fifth of it.
-REACH, MAX_SNAPS = 0.2, 2
+REACH, MAX_SNAPS = 0.2, 1
 MAX_HALVINGS = 6
 # A step gets somewhere if D falls by this share of what the last sweeps achieved.
 SUFFICIENT = 0.01
-SEGMENT_SWEEPS, MIN_SEGMENTS = 50, 10
+# What steps that are cut off may cost in all: so many sweeps, or a few milliseconds.
+SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 1e7
 
 
 @dataclass(frozen=True)
@@ -195,8 +201,8 @@ class _Solver:
         many of them, so they must be cheap next to descent.
         """
         best, current = state, state
-        budget = SEGMENT_SWEEPS * DESCENT_SLOWDOWN * self.sweep_work
-        for k in count():
+        budget = max(SEGMENT_SWEEPS * DESCENT_SLOWDOWN * self.sweep_work, MIN_SEGMENT_WORK)
+        while budget >= newton.work:
             face = find_face(self.problem, current.alpha)
             if face.is_empty:
                 break
@@ -205,7 +211,7 @@ class _Solver:
             current = self.state(move(self.problem, face, current.alpha, t * step))
             best = self.better(best, current)
             budget -= newton.work
-            if t == 1.0 or (budget < 0 and k >= MIN_SEGMENTS):
+            if t == 1.0:
                 break
         return best
 
@@ -235,6 +241,34 @@ def solve(
     DualSolution, certified by decision values computed afresh from its alpha
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0))
+    with _blas().limit(limits=1, user_api="blas"):
+        state, history = _run(solver, tol, max_iter, alpha, callback)
+        gap, primal = solver.gap_and_primal(state)
+    return DualSolution(
+        alpha=np.ascontiguousarray(state.alpha.T),
+        decision=np.ascontiguousarray(state.F.T),
+        primal=primal,
+        dual=gap - primal,
+        gap=gap,
+        n_rounds=len(history),
+        converged=bool(history[-1] <= tol),
+        history=history,
+    )
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _run(
+    solver: _Solver,
+    tol: float,
+    max_iter: int,
+    alpha: FloatArray | None,
+    callback: Callable[[int, float], None] | None,
+) -> tuple[_State, list[float]]:
+    """The loop of `solve`: the last state and the relative gap after every round."""
     state = solver.start(alpha)
     history: list[float] = []
     n_sweeps = MIN_SWEEPS
@@ -246,20 +280,9 @@ def solve(
         if callback is not None:
             callback(len(history), history[-1])
         if history[-1] <= tol:
-            state = solver.state(
-                state.alpha
-            )  # sweeps update F, and round; the certificate must not
+            # Sweeps update F, and round; the certificate must not.
+            state = solver.state(state.alpha)
             history[-1] = solver.relative_gap(state)
             if history[-1] <= tol:
                 break
-    gap, primal = solver.gap_and_primal(state)
-    return DualSolution(
-        alpha=np.ascontiguousarray(state.alpha.T),
-        decision=np.ascontiguousarray(state.F.T),
-        primal=primal,
-        dual=gap - primal,
-        gap=gap,
-        n_rounds=len(history),
-        converged=bool(history[-1] <= tol),
-        history=history,
-    )
+    return state, history
