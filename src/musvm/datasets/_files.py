@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,6 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import get_data_home as sklearn_data_home
+
+from musvm import _files as files
 
 PathLike = str | os.PathLike[str]
 
@@ -70,16 +71,10 @@ def hash_matches(path: Path, known_hash: str) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the name `path` if and when the block succeeds."""
+    """`musvm._files.replacing`, in a folder that need not exist yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with files.replacing(path) as file:
+        yield file
 
 
 def cached_array(
