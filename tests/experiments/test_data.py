@@ -1,0 +1,125 @@
+"""Partitions: right sizes, nothing on both sides, nested universa, signs kept together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musvm.experiments.data import Data, draw_partition, load_data
+from musvm.experiments.settings import SETTINGS
+
+SETTING = replace(SETTINGS["gtsrb"], n_train=6, n_test=10, m=12)
+PER_CLASS = 40
+
+
+def numbered_signs() -> Data:
+    """Every point is its own number, so that rows can be told apart after drawing."""
+    y = np.repeat([1, 4, 5, 17, 25], PER_CLASS)
+    X = np.arange(len(y), dtype=float)[:, None]
+    return Data(X, y, np.arange(len(y)) // 4)
+
+
+seeds = st.integers(0, 2**31 - 1)
+splits = st.sampled_from(["random", "tracks"])
+
+
+@given(seed=seeds, number=st.integers(0, 50), split=splits)
+def test_sides_are_disjoint_balanced_and_of_the_right_size(seed, number, split):
+    data = numbered_signs()
+    part = draw_partition(data, SETTING, split, seed, number, "no-entry", 12)
+    assert not np.intersect1d(part.X, part.X_test).size, "a point is on both sides"
+    for label in SETTING.classes:
+        assert np.sum(part.y == label) == SETTING.n_train
+        assert np.sum(part.y_test == label) == SETTING.n_test
+    np.testing.assert_array_equal(part.y, data.y[part.X[:, 0].astype(int)])
+    np.testing.assert_array_equal(part.y_test, data.y[part.X_test[:, 0].astype(int)])
+    assert set(data.y[part.universum[:, 0].astype(int)]) == {17}
+    assert len(np.unique(part.universum)) == 12
+
+
+@given(seed=seeds)
+def test_split_by_tracks_keeps_every_sign_on_one_side(seed):
+    data = numbered_signs()
+    part = draw_partition(data, SETTING, "tracks", seed, 0, "road-work", 5)
+    test_tracks = data.tracks[part.X_test[:, 0].astype(int)]
+    assert not np.intersect1d(part.groups, test_tracks).size
+    np.testing.assert_array_equal(part.groups, data.tracks[part.X[:, 0].astype(int)])
+
+
+@given(seed=seeds, small=st.integers(1, 20), large=st.integers(20, 40))
+def test_universa_are_nested_and_leave_training_and_test_points_alone(seed, small, large):
+    data = numbered_signs()
+    few = draw_partition(data, SETTING, "random", seed, 3, "no-entry", small)
+    many = draw_partition(data, SETTING, "random", seed, 3, "no-entry", large)
+    other = draw_partition(data, SETTING, "random", seed, 3, "road-work", small)
+    np.testing.assert_array_equal(few.universum, many.universum[:small])
+    for part in (many, other):
+        np.testing.assert_array_equal(few.X, part.X)
+        np.testing.assert_array_equal(few.X_test, part.X_test)
+
+
+@settings(max_examples=20)
+@given(seed=seeds)
+def test_partitions_differ_from_each_other(seed):
+    data = numbered_signs()
+    first, second = (
+        draw_partition(data, SETTING, "random", seed, number, "no-entry", 5) for number in (0, 1)
+    )
+    assert not np.array_equal(first.X, second.X)
+
+
+def test_too_few_points_are_refused_with_the_class():
+    data = numbered_signs()
+    with pytest.raises(ValueError, match="class 1 has too few points for 6 to train on and 35"):
+        draw_partition(data, replace(SETTING, n_test=35), "random", 0, 0, "no-entry", 5)
+    with pytest.raises(ValueError, match="universum no-entry has 40 points, fewer than 41"):
+        draw_partition(data, SETTING, "random", 0, 0, "no-entry", 41)
+
+
+def test_split_by_tracks_needs_tracks():
+    data = replace(numbered_signs(), tracks=None)
+    with pytest.raises(ValueError, match="tracks"):
+        draw_partition(data, SETTING, "tracks", 0, 0, "no-entry", 5)
+
+
+@pytest.mark.parametrize("dataset", ["nist", "abcdetc"])
+def test_data_without_a_download_asks_for_its_file(dataset):
+    with pytest.raises(ValueError, match="give its file"):
+        load_data(dataset)
+
+
+def assert_every_table_has_enough_points(dataset, path):
+    data, setting = load_data(dataset, path), SETTINGS[dataset]
+    for universum in setting.universa:
+        m = max(setting.m, *setting.sizes)
+        part = draw_partition(data, setting, "random", 0, 0, universum.name, m)
+        assert len(part.X) == setting.n_train * len(setting.classes)
+        assert len(part.universum) == m
+
+
+def test_the_digits_are_enough_for_every_table():
+    assert_every_table_has_enough_points("digits", None)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "file"),
+    [
+        ("nist", "nist_digits_letters.npz"),
+        ("gtsrb", "GTSRB_Final_Training_Images.subset.zip"),
+    ],
+)
+def test_the_files_are_enough_for_every_table(dataset, file, data_folder):
+    if not (data_folder / file).exists():
+        pytest.skip(f"no {file}")
+    assert_every_table_has_enough_points(dataset, data_folder / file)
+
+
+def test_digest_tells_data_apart():
+    data = numbered_signs()
+    moved, renamed = replace(data, X=data.X + 1), replace(data, y=data.y + 1)
+    assert len({data.digest, moved.digest, renamed.digest}) == 3
+    assert numbered_signs().digest == data.digest
