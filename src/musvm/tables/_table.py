@@ -1,0 +1,278 @@
+"""What a table is, what it is expected to be, and which of its columns plays which part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = frozenset(
+    ["", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "<NA>"]
+)
+# A class may well be called "None" or "NA".
+NO_LABEL = frozenset([""])
+
+
+class TableError(ValueError):
+    """A file could not be used as a table; the message says where and what to do."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the features of a table are.
+
+    Attributes
+    ----------
+    n : their number
+    names : their names in order; None if the format has none
+    categorical : the names of those that are categories; the others are numbers
+    sparse : whether most entries are zero and not stored
+    """
+
+    n: int
+    names: tuple[str, ...] | None = None
+    categorical: tuple[str, ...] = ()
+    sparse: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Columns:
+        names = stored["names"]
+        return cls(
+            n=int(stored["n"]),
+            names=None if names is None else tuple(map(str, names)),
+            categorical=tuple(map(str, stored["categorical"])),
+            sparse=bool(stored["sparse"]),
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was read from a file.
+
+    Attributes
+    ----------
+    path : the file, as errors call it
+    X : features: a DataFrame where columns have names, else an array or a CSR array
+    columns : what the features are
+    labels : (n,) labels as text, or None
+    target : the column they come from, or None
+    lines : (n,) line of the file on which each row starts, for text formats
+    notes : what the reader thought the user should know
+    """
+
+    path: str
+    X: Any
+    columns: Columns
+    labels: NDArray[np.str_] | None = None
+    target: str | None = None
+    lines: Sequence[int] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """The table of some of its rows."""
+        return replace(
+            self,
+            X=self.X.iloc[rows] if self.columns.names is not None else self.X[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            lines=None if self.lines is None else [self.lines[row] for row in rows],
+        )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file is expected to look like.
+
+    Attributes
+    ----------
+    labelled : whether there must be labels
+    target : the column of the labels; by default the last one, in a table that must have labels
+    columns : the features there must be, of an earlier table; None lets the file decide
+    categorical : columns that are categories even if they look like numbers
+    ignored : columns to leave out
+    header : whether the first line of a CSV file has the names of the columns
+    reorder : whether the columns may come in another order than in `columns`
+    zero_based : whether LIBSVM files count features from 0
+    """
+
+    labelled: bool = False
+    target: str | None = None
+    columns: Columns | None = None
+    categorical: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    header: bool = True
+    reorder: bool = False
+    zero_based: bool = False
+
+
+# ---------------------------------------------------------------------------------------------
+# Which column is what
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a file by what is to be done with them."""
+
+    features: tuple[str, ...]
+    target: str | None
+    numeric: frozenset[str] = frozenset()
+    categorical: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
+    _check_names(names, path)
+    if layout.columns is not None:
+        return _known_roles(names, layout, layout.columns, path)
+    for wanted in (layout.target, *layout.categorical, *layout.ignored):
+        if wanted is not None and wanted not in names:
+            raise TableError(f"{path}: there is no column {wanted!r}; it has {listed(names)}")
+    left = [name for name in names if name not in layout.ignored]
+    target, notes = layout.target, []
+    if target is None and layout.labelled:
+        if not left:
+            raise TableError(f"{path}: all its columns are ignored")
+        target = left[-1]
+        notes.append(f"labels are taken from the last column, {target!r}; --target chooses another")
+    features = tuple(name for name in left if name != target)
+    if not features:
+        raise TableError(f"{path}: has no feature columns beside {target!r}")
+    return Roles(features, target, categorical=frozenset(layout.categorical), notes=tuple(notes))
+
+
+def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: str) -> Roles:
+    """The roles of columns that an earlier table has fixed."""
+    if columns.names is None:
+        return _unnamed_roles(names, layout, columns, path)
+    if absent := [name for name in columns.names if name not in names]:
+        raise TableError(
+            f"{path}: lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; columns are "
+            f"matched by name, and this file has {listed(names)}"
+        )
+    found = [name for name in names if name in set(columns.names)]
+    if found != list(columns.names) and not layout.reorder:
+        here, there = next(
+            pair for pair in zip(found, columns.names, strict=True) if pair[0] != pair[1]
+        )
+        raise TableError(
+            f"{path}: its columns are in another order than the model's: {here!r} stands where "
+            f"{there!r} was; if the names are right, pass --reorder"
+        )
+    target = layout.target if layout.target in names else None
+    if target is None and layout.labelled:
+        raise TableError(f"{path}: there is no column {layout.target!r} with the labels")
+    extra = [name for name in names if name not in columns.names and name != target]
+    notes = [f"{path}: ignored {listed(extra)}, unknown to the model"] if extra else []
+    return Roles(
+        columns.names,
+        target,
+        numeric=frozenset(columns.names) - set(columns.categorical),
+        categorical=frozenset(columns.categorical),
+        notes=tuple(notes),
+    )
+
+
+def _unnamed_roles(names: Sequence[str], layout: Layout, columns: Columns, path: str) -> Roles:
+    """The roles of named columns where the model knows only their number."""
+    target = layout.target if layout.target in names else None
+    features = tuple(name for name in names if name != target)
+    if len(features) != columns.n:
+        raise TableError(
+            f"{path}: has {len(features)} feature columns, but the model has {columns.n} features"
+        )
+    return Roles(features, target, numeric=frozenset(features))
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    for position, name in enumerate(names, start=1):
+        if not name:
+            raise TableError(
+                f"{path}: column {position} has no name; if it is an index that pandas wrote, "
+                "write the file with index=False"
+            )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise TableError(f"{path}: two columns are called {twice!r}")
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+# ---------------------------------------------------------------------------------------------
+# Putting a table together
+
+
+def named_table(
+    path: str, values: dict[str, Any], roles: Roles, labels: Any, lines: Sequence[int] | None
+) -> Table:
+    pd = import_pandas()
+    categorical = tuple(name for name in roles.features if values[name].dtype == object)
+    if categorical:
+        series = {name: pd.Series(values[name], dtype=values[name].dtype) for name in values}
+        X = pd.DataFrame({name: series[name] for name in roles.features})
+    else:
+        X = pd.DataFrame(
+            np.column_stack([values[name] for name in roles.features]), columns=[*roles.features]
+        )
+    table = Table(
+        path=path,
+        X=X,
+        columns=Columns(len(roles.features), roles.features, categorical),
+        target=roles.target,
+        lines=lines,
+        notes=roles.notes,
+    )
+    return table if labels is None else replace(table, labels=checked_labels(labels, table))
+
+
+def checked_labels(labels: Any, table: Table) -> NDArray[np.str_]:
+    """Labels as text, none of them missing."""
+    absent = [row for row, label in enumerate(labels) if not isinstance(label, str)]
+    if absent:
+        raise TableError(
+            f"{table.path}: {where(table, absent[0])} has no label in column {table.target!r}; "
+            "remove such rows, or give them a label of their own and pass it as --universum-label"
+        )
+    return np.array(labels, dtype=np.str_)
+
+
+def where(table: Table, row: int) -> str:
+    """How to find a row of a table in its file."""
+    return f"row {row + 1}" if table.lines is None else f"line {table.lines[row]}"
+
+
+def categories(cells: Iterable[str], missing: frozenset[str] = MISSING) -> Any:
+    """An array of strings, NaN where one is missing."""
+    return np.array([math.nan if cell in missing else cell for cell in cells], dtype=object)
+
+
+def as_text(value: Any) -> str:
+    """A label or category as text; whole numbers without a decimal point."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def import_pandas() -> Any:
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise TableError("Tables need the package pandas: pip install 'musvm[cli]'") from None
+    return pandas
