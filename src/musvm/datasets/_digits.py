@@ -65,12 +65,15 @@ def load_digits_universum(
         data_test : ndarray of shape (n_test, 64)
             All other images of the classes.
         target_test : ndarray of shape (n_test,)
+            Their digits.
         universum : ndarray of shape (m, 64)
+            Images of no class.
         universum_target : ndarray of shape (m,)
             The digits that the universum images show.
         target_names : list of int
             The classes, in ascending order.
         DESCR : str
+            A description of the data.
 
     Examples
     --------

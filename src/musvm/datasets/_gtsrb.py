@@ -142,6 +142,7 @@ def fetch_gtsrb(
         With the attributes
 
         data : ndarray of shape (n_samples, n_features)
+            Features of the images.
         target : ndarray of shape (n_samples,)
             Official class numbers.
         target_names : list of str
@@ -157,6 +158,7 @@ def fetch_gtsrb(
         images : ndarray of shape (n_samples, 40, 40) or (n_samples, 40, 40, 3)
             Only for `features="images"`.
         DESCR : str
+            A description of the data.
 
     Raises
     ------

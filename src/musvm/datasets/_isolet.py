@@ -88,11 +88,13 @@ def fetch_isolet(
         With the attributes
 
         data : ndarray of shape (n_samples, 617)
+            Features of the recordings.
         target : ndarray of shape (n_samples,)
             Letters, "A" to "Z".
         target_names : list of str
             The 26 letters.
         DESCR : str
+            A description of the data.
 
     Raises
     ------

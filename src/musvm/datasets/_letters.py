@@ -91,6 +91,7 @@ def load_abcdetc(
         subjects : ndarray of shape (n_samples,) or None
             Numbers of the writers, where the file has them as an additional feature.
         DESCR : str
+            A description of the data.
 
     Raises
     ------
@@ -208,6 +209,7 @@ def load_nist(
         With the attributes
 
         data : ndarray of shape (n_samples, 10000) or (n_samples, 784)
+            Pixels, between 0 and 1.
         target : ndarray of shape (n_samples,)
             Characters.
         target_names : list of str
@@ -215,6 +217,7 @@ def load_nist(
         images : ndarray of shape (n_samples, 100, 100) or (n_samples, 28, 28)
             A view of `data`.
         DESCR : str
+            A description of the data.
 
     Raises
     ------

@@ -66,11 +66,13 @@ def load_mnist(
         data : ndarray of shape (n_samples, 784)
             Pixels between 0 and 1.
         target : ndarray of shape (n_samples,)
+            Digits.
         target_names : list of int
             The digits that occur.
         images : ndarray of shape (n_samples, 28, 28)
             A view of `data`.
         DESCR : str
+            A description of the data.
 
     Raises
     ------
