@@ -1,0 +1,1 @@
+"""Experiments on real data, one module each: ``python -m musvm.experiments.NAME --data DIR``."""
