@@ -123,3 +123,19 @@ def test_digest_tells_data_apart():
     moved, renamed = replace(data, X=data.X + 1), replace(data, y=data.y + 1)
     assert len({data.digest, moved.digest, renamed.digest}) == 3
     assert numbered_signs().digest == data.digest
+
+
+def test_isolet_is_read_from_its_tables(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUSVM_DATA_HOME", str(tmp_path / "home"))
+    for name, letter in (("isolet1+2+3+4.data", 2), ("isolet5.data", 26)):
+        (tmp_path / name).write_text("0.5, " * 617 + f"{letter}.\n")
+    data = load_data("isolet", tmp_path)
+    assert data.X.shape == (2, 617)
+    assert data.y.tolist() == ["B", "Z"]
+
+
+def test_abcdetc_is_read_from_its_file_with_the_letters_that_are_needed(tmp_path):
+    file = tmp_path / "final.svl"
+    labels = {"0": 53, "1": 54, "2": 55, "3": 56, "a": 1, "i": 9, "b": 2}
+    file.write_text("".join(f"{label} 4950:1\n" for label in labels.values()))
+    assert load_data("abcdetc", file).y.tolist() == ["0", "1", "2", "3", "a", "i"]

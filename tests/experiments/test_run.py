@@ -100,7 +100,7 @@ def test_the_results_file_holds_conditions_versions_seeds_and_every_error(uninte
     assert set(results["versions"]) == {"musvm", "numpy", "scipy", "scikit-learn"}
     assert [cell["partition"] for cell in results["cells"]] == [0, 0, 1, 1]
     assert all(0 <= cell["mu_svm"]["error"] <= 1 for cell in results["cells"])
-    assert not any("seconds" in cell for cell in results["cells"])
+    assert not any("times" in cell for cell in results["cells"])
 
 
 def test_names_of_results_files_tell_variants_apart():

@@ -149,7 +149,7 @@ def _conditions(study: Study) -> Record:
 
 
 def _without_times(outcome: Record, table: str) -> dict[str, Any]:
-    return {k: v for k, v in outcome.items() if k != "seconds" or table == "timing"}
+    return {k: v for k, v in outcome.items() if k != "times" or table == "timing"}
 
 
 def _machine(n_jobs: int) -> Record:
