@@ -1,0 +1,276 @@
+"""The models of a report: the plain SVM, the MU-SVM, and MU-SVMs along a path of Delta.
+
+All are solutions of the dual problem of `musvm.dual` on the same rows, with the C, kernel and
+weights of the model that the report is about. They differ in which rows have a positive cap (the
+plain SVM has no universum) and in Delta. The Gram matrix is computed once; each model of the path
+starts from its neighbour.
+
+A model is described by its projections (`musvm._projections`) and its certificate. With gap the
+duality gap and a positive semi-definite kernel, the objective is above the optimum by at most
+gap, and a difference f_k(x) - f_l(x) is off by at most 2 sqrt(gap K(x, x)). A predicted label
+that leads by more than that is *certified*: the exact optimum gives it too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
+
+from musvm import _validation as validation
+from musvm._projections import Projections, leads
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.solve import solve
+from musvm.estimator import UniversumSVC
+from musvm.kernels import is_positive_semidefinite
+from musvm.universum.diagnosis import Measures
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the report says of one model.
+
+    Attributes
+    ----------
+    delta : Delta, or None for the plain SVM
+    projections : of all training and universum rows
+    n_wrong : training points that are misclassified
+    n_training_sv, n_universum_sv : support vectors among the rows
+    objective, gap, tol : primal objective, duality gap, relative gap that was asked for
+    certified_training, certified_universum : rows whose predicted label is certified; None where
+        the kernel is not positive semi-definite
+    """
+
+    delta: float | None
+    projections: Projections
+    n_wrong: int
+    n_training_sv: int
+    n_universum_sv: int
+    objective: float
+    gap: float
+    tol: float
+    certified_training: int | None
+    certified_universum: int | None
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / abs(self.objective) if self.objective else self.gap
+
+    @property
+    def converged(self) -> bool:
+        return self.relative_gap <= self.tol
+
+    @property
+    def training_error(self) -> float:
+        return self.n_wrong / len(self.projections.codes)
+
+    @cached_property
+    def measures(self) -> Measures | None:
+        """Spread and labels of the universum in numbers, if there is one."""
+        return Measures.of(self.projections) if len(self.projections.universum) else None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted estimator with the data of its fit, and which rows of the family these are."""
+
+    estimator: UniversumSVC
+    X: Any
+    y: Any
+    universum: Any
+    sample_weight: Any
+    rows: Any = None
+
+
+class Family:
+    """All models that share the data, C, kernel and weights of a fitted `UniversumSVC`.
+
+    Where the model makes no use of the universum, `universum_weight` and `delta` are those of the
+    MU-SVM that it is compared with; otherwise the model's own count.
+    """
+
+    def __init__(
+        self,
+        given: Fit,
+        *,
+        universum_weight: float | str = "balanced",
+        delta: float = 0.0,
+    ) -> None:
+        model = given.estimator
+        self.model, self.given = model, given
+        self.data = validation.read(
+            model, given.X, given.y, given.universum, given.sample_weight, reset=False
+        )
+        self.has_universum = not bool(self.data.is_training.all())
+        self._saw_universum = self._require_data_of_the_fit()
+        self.model_is_plain = not (self._saw_universum and model.universum_weight != 0)
+        self.delta = delta if self.model_is_plain else model.delta
+        self.universum_weight = universum_weight if self.model_is_plain else model.universum_weight
+        self.caps = validation.row_caps(
+            self.data, model.C, model.class_weight, self.universum_weight
+        )
+        # Every row takes part in evaluation, whatever its cap.
+        self.blocks = validation.merge(
+            self.data, np.ones(len(self.caps)), equal_rows=model.kernel != "precomputed"
+        )
+
+    def _require_data_of_the_fit(self) -> bool:
+        """Refuse other data than the model's own; tell whether its fit had the universum."""
+        data, model, n = self.data, self.model, self.data.n_given
+        alone = replace(data, X=data.X[:n], codes=data.codes[:n], weight=data.weight[:n])
+        seen = next((d for d in (data, alone) if d.fingerprint == model._fingerprint), None)
+        if seen is None:
+            raise ValueError(
+                "The report needs the data that the model was fitted on: X, y and universum are "
+                "not those of its fit."
+            )
+        caps = validation.row_caps(seen, model.C, model.class_weight, model.universum_weight)
+        if not np.allclose(caps, model._caps, rtol=1e-9, atol=0.0):
+            raise ValueError(
+                "The model was fitted with other sample weights: pass the same sample_weight."
+            )
+        return seen is data and self.has_universum
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """The Gram matrix of all blocks, training blocks first."""
+        kernel = self.model._settled_kernel()
+        return kernel.gram(self.data.X, self.blocks.rows, resolution=self.data.resolution)
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether the kernel is positive semi-definite, so that a gap certifies the optimum."""
+        kernel = self.model._settled_kernel()
+        return kernel.is_psd_by_construction or is_positive_semidefinite(
+            self.gram, resolution=self.data.resolution
+        )
+
+    # -----------------------------------------------------------------------------------------
+    # Models
+
+    @cached_property
+    def plain_fit(self) -> Fit:
+        """The plain SVM: the model itself if it is one, or a fit to the training rows alone."""
+        given, training = self.given, np.flatnonzero(self.data.is_training)
+        if self.model_is_plain:
+            universum = given.universum if self._saw_universum else None
+            return replace(given, universum=universum, rows=np.arange(len(self.model._caps)))
+        precomputed = self.model.kernel == "precomputed"
+        alone = replace(
+            given,
+            estimator=clone(self.model).set_params(universum_label=None),
+            X=np.asarray(given.X)[np.ix_(training, training)]
+            if precomputed
+            else _safe_indexing(given.X, training),
+            y=self.data.classes[self.data.codes[training]],
+            universum=None,
+            sample_weight=None
+            if given.sample_weight is None
+            else np.asarray(given.sample_weight)[training],
+            rows=training,
+        )
+        return _fitted(alone)
+
+    @cached_property
+    def universum_fit(self) -> Fit:
+        """The MU-SVM: the model itself if it is one, or a fit with the universum."""
+        whole = replace(self.given, rows=np.arange(len(self.caps)))
+        if not self.model_is_plain:
+            return whole
+        estimator = clone(self.model).set_params(
+            delta=self.delta, universum_weight=self.universum_weight
+        )
+        return _fitted(replace(whole, estimator=estimator))
+
+    def plain(self) -> Described:
+        """The plain SVM."""
+        caps = np.where(self.data.is_training, self.caps, 0.0)
+        return self._describe(None, caps, self._alpha(self.plain_fit))
+
+    def path(self, deltas: Iterable[float]) -> Iterator[Described]:
+        """The MU-SVM for each Delta, its own among them, each from the one before."""
+        own = start = self._alpha(self.universum_fit)
+        for delta in deltas:
+            start = own if delta == self.delta else self._solve(delta, start)
+            yield self._describe(delta, self.caps, start)
+
+    def _solve(self, delta: float, start: FloatArray) -> FloatArray:
+        """(B, L) dual variables of the MU-SVM with this Delta."""
+        problem, used = self._problem(self.caps, delta)
+        alpha = np.zeros_like(start)
+        alpha[used] = solve(
+            problem, tol=self.model.tol, max_iter=self.model.max_iter, alpha=start[used]
+        ).alpha
+        return alpha
+
+    def _alpha(self, fit: Fit) -> FloatArray:
+        """(B, L) dual variables of the blocks, from those of the rows of a fit."""
+        of_rows = np.zeros((len(self.caps), len(self.data.classes)))
+        of_rows[fit.rows] = fit.estimator._alpha
+        return np.column_stack([self.blocks.total(column) for column in of_rows.T])
+
+    def _problem(self, caps: FloatArray, delta: float | None) -> tuple[DualProblem, IntArray]:
+        """The dual problem of the blocks with a positive cap, and which blocks these are."""
+        of_block = self.blocks.total(caps)
+        used = np.flatnonzero(of_block > 0)
+        whole = len(used) == len(of_block)
+        gram = self.gram if whole else np.ascontiguousarray(self.gram[np.ix_(used, used)])
+        problem = DualProblem(
+            gram=gram,
+            y=self.blocks.y[used[used < len(self.blocks.y)]],
+            n_classes=len(self.data.classes),
+            caps=of_block[used],
+            delta=float(delta or 0.0),
+            universum_loss=self.model.universum_loss,
+        )
+        return problem, used
+
+    def _describe(self, delta: float | None, caps: FloatArray, alpha: FloatArray) -> Described:
+        """The model with dual variables `alpha`, (B, L), in numbers."""
+        problem, used = self._problem(caps, delta)
+        F = self.gram[:, used] @ alpha[used]
+        gaps = statement.row_gaps(problem, alpha[used], F[used])
+        gap = float(np.maximum(gaps, 0.0).sum())
+        row, training = self.blocks.block_of_row, self.data.is_training
+        codes, lead = self.data.codes[training], leads(F)
+        is_sv = (np.any(alpha != 0.0, axis=1)[row]) & (caps > 0)
+        certified = self._certified(lead, gap)[row] if self.is_convex else None
+        return Described(
+            delta=delta,
+            projections=Projections(
+                classes=self.data.classes,
+                codes=codes,
+                training=lead[row[training], codes],
+                universum=lead[row[~training]],
+            ),
+            n_wrong=int(np.sum(F[row[training]].argmax(axis=1) != codes)),
+            n_training_sv=int(is_sv[training].sum()),
+            n_universum_sv=int(is_sv[~training].sum()),
+            objective=statement.primal_objective(problem, alpha[used], F[used]),
+            gap=gap,
+            tol=float(self.model.tol),
+            certified_training=None if certified is None else int(certified[training].sum()),
+            certified_universum=None if certified is None else int(certified[~training].sum()),
+        )
+
+    def _certified(self, lead: FloatArray, gap: float) -> Any:
+        """(B,) whether the predicted label is also that of the exact optimum."""
+        return lead.max(axis=1) > 2.0 * np.sqrt(gap * np.maximum(self.gram.diagonal(), 0.0))
+
+
+def _fitted(fit: Fit) -> Fit:
+    """The same with its estimator fitted; the report itself says what a warning would."""
+    estimator = fit.estimator.set_params(verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "The kernel matrix is not positive semi-definite")
+        estimator.fit(fit.X, fit.y, universum=fit.universum, sample_weight=fit.sample_weight)
+    return fit

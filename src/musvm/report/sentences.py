@@ -1,0 +1,100 @@
+"""What the report says in words; every sentence follows from the numbers that it names."""
+
+from __future__ import annotations
+
+from musvm.report import text
+from musvm.report.content import model_name
+from musvm.report.models import Described, Family
+from musvm.report.subject import Subject
+
+DIAGNOSIS = (
+    "What the plain SVM shows before the universum is used. A universum that is already narrow and "
+    "evenly labelled has little to give; a wide or unevenly labelled one has."
+)
+
+
+def summary(subject: Subject, models: list[Described]) -> list[str]:
+    """The result first, then what the universum changes."""
+    said = [_outcome(subject, models)]
+    said.append(_effect(*models) if len(models) > 1 else "No universum was given.")
+    return said
+
+
+def _outcome(subject: Subject, models: list[Described]) -> str:
+    if subject.search is None:
+        errors = " and ".join(
+            f"{text.percent(model.training_error)} ({model_name(model)})" for model in models
+        )
+        return f"Training error {errors}, with C = {text.shortest(subject.model.C)}."
+    search = subject.search
+    found = f"{subject.criterion} {text.percent(search.best_score_)}"
+    where = f"C = {text.shortest(subject.model.C)}"
+    if len(models) == 1:
+        return f"The search chose {where}: {found}."
+    gain, uncertainty = search.universum_gain_, 100 * search.universum_gain_se_
+    if search.universum_helps_:
+        return (
+            f"The search chose the {model_name(models[1])}, with {where}: {found}, against "
+            f"{text.percent(search.best_score_ + gain)} for the best plain SVM. The universum "
+            f"helps by {100 * gain:.1f} points, with a standard error of {uncertainty:.1f}."
+        )
+    return (
+        f"The search chose the plain SVM, with {where}: {found}. The universum does not help: the "
+        f"best MU-SVM has {text.percent(search.best_score_ - gain)}; the standard error of the "
+        f"difference is {uncertainty:.1f} points."
+    )
+
+
+def _effect(plain: Described, other: Described) -> str:
+    before, after = plain.measures, other.measures
+    assert before is not None
+    assert after is not None
+    return (
+        f"With the universum in the training, the mean spread of its decision values goes from "
+        f"{before.spread:.3f} to {after.spread:.3f}, and the evenness of its labels from "
+        f"{before.label_entropy:.3f} to {after.label_entropy:.3f} (1 is uniform)."
+    )
+
+
+def search(subject: Subject) -> str:
+    """How the cells were judged."""
+    n_cells = len(subject.results["error"])
+    return (
+        f"{text.count(n_cells, 'cell')}, judged by the {subject.criterion}. Step a is the plain "
+        "SVM; step b adds the universum."
+    )
+
+
+def models(family: Family, shown: list[Described]) -> str:
+    """Which models are compared, and which of them is the one that was given."""
+    if len(shown) == 1:
+        return "No universum was given, so there is only the plain SVM."
+    given, other = shown if family.model_is_plain else reversed(shown)
+    return (
+        f"The {model_name(given)} is the model that the report is about. The {model_name(other)} "
+        "was fitted for comparison, with the same C, kernel and weights."
+    )
+
+
+def certificate(family: Family, shown: list[Described]) -> list[str]:
+    """What the gaps mean."""
+    said = []
+    if family.is_convex:
+        said += [
+            "A duality gap is a proof: no other model has an objective of the same problem that "
+            "is lower by more than the gap.",
+            "A label is certified if its lead over the runner-up exceeds 2 √(gap · K(x, x)): the "
+            "exact optimum gives the point the same label.",
+        ]
+    else:
+        said.append(
+            "The kernel matrix is not positive semi-definite, so the problem is not convex. The "
+            "gap certifies a stationary point to this accuracy, not the optimum, and no labels."
+        )
+    said += [
+        f"The solver stopped before the {model_name(model)} reached the relative gap asked for; "
+        "raise max_iter or scale the features."
+        for model in shown
+        if not model.converged
+    ]
+    return said
