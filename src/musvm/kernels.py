@@ -64,6 +64,8 @@ class Kernel:
                     gamma=self.gamma,
                     degree=self.degree,
                     coef0=self.coef0,
+                    # One piece whatever joblib is set to: pieces differ in the last digits.
+                    n_jobs=1,
                 )
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
