@@ -7,7 +7,7 @@ universum point belongs to no class and wants all decision values to lie within 
 each other. Both losses are drawn against the projection
 :math:`f_k(x) - \max_{l \neq k} f_l(x)`, for three classes of which the two others are level.
 
-The values come from :func:`musvm.dual.problem.losses`, the function that the solver's duality gap
+The values come from ``musvm.dual.problem.losses``, the function that the solver's duality gap
 is made of. Run this file with a path to save the picture there.
 """
 
