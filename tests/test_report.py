@@ -300,6 +300,8 @@ def test_the_table_of_the_search(points, search, written):
         f"{100 * error:.1f} %" for error in search.results_["error"]
     ]
     assert [float(row[header.index("C")]) for row in rows] == search.results_["C"].tolist()
+    assert [row[header.index("Δ")] for row in rows] == ["–", "–", "–", "0", "0.3"]
+    assert "γ" not in header, "a linear kernel has no gamma"
     body = shown.section("search").all("tbody")[0].all("tr")
     assert [k for k, row in enumerate(body) if row.attributes] == [search.best_index_]
     assert "3-fold cross-validation error" in shown.section("search").text
@@ -396,26 +398,25 @@ def test_directions_cannot_be_turned():
 # Numbers
 
 
-def test_the_numbers_of_a_column_share_their_decimals():
-    show = text.number_format([1.23456, 23.4567, 0.5, None, math.nan])
-    assert [show(v) for v in (1.23456, 23.4567, 0.5, None, math.nan)] == [
-        "1.2346", "23.4567", "0.5000", "–", "–",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        ([1, 20, 3000], ["1", "20", "3,000"]),
-        ([0.0, 0.01, 0.5], ["0", "0.01", "0.5"]),
-        ([1e-4, 1e3], ["0.0001", "1000"]),
-        ([-1.5, 2.0], ["−1.5", "2"]),
-        ([1.23456e-7, 1.0], ["1.23e−07", "1.00e+00"]),
+        ([1, 20, 3000, None, math.nan], ["1", "20", "3,000", "–", "–"]),
+        ([1.23456, 23.4567, 0.5], ["1.2346", "23.4567", "0.5000"]),
+        ([12.3456, 2345.67], ["12.35", "2,345.67"]),
+        ([-1.5, 2.0, 138.4], ["−1.5", "2.0", "138.4"]),
+        ([1.23456e-7, 1.2e-4], ["1.23e−07", "1.20e−04"]),
+        ([2.5e7, 1.0], ["2.50e+07", "1.00e+00"]),
         ([], []),
     ],
 )
-def test_formats_of_columns(values, shown):
+def test_the_numbers_of_a_column_share_a_format(values, shown):
     assert [text.number_format(values)(value) for value in values] == shown
+
+
+def test_numbers_of_a_grid_are_shown_as_they_were_typed():
+    grid = [1e-4, 0.05, 1.0, 1000.0, 1 / 3]
+    assert [text.compact(value) for value in grid] == ["0.0001", "0.05", "1", "1000", "0.3333"]
 
 
 def test_a_column_with_words_is_text():

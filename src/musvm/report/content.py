@@ -26,10 +26,10 @@ MAX_FEATURE_NAMES = 200
 # columns that are not listed follow under their own names.
 SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "step": ("step", None),
-    "C": ("C", None),
-    "gamma": ("γ", None),
-    "universum_weight": ("C*/C", None),
-    "delta": ("Δ", None),
+    "C": ("C", text.compact),
+    "gamma": ("γ", text.compact),
+    "universum_weight": ("C*/C", text.compact),
+    "delta": ("Δ", text.compact),
     "error": ("error", text.percent),
     "hinge": ("hinge loss", None),
     "relative_gap": ("relative gap", text.scientific),
@@ -39,7 +39,7 @@ SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "n_type_2": ("SVs at bound", None),
     "n_universum_type_1": ("universum SVs inside bounds", None),
     "n_universum_type_2": ("universum SVs at bound", None),
-    "seconds": ("seconds", lambda value: f"{value:.2f}"),
+    "seconds": ("seconds", None),
 }
 HIDDEN_COLUMNS = {"params", "kernel_setting"}
 
@@ -203,7 +203,14 @@ def search_table(results: Mapping[str, Any], best: int | None) -> Table:
     columns = []
     for name in listed + others:
         title, show = SEARCH_COLUMNS.get(name, (str(name).replace("_", " "), None))
-        columns.append(column(title, list(results[name]), show))
+        values = np.asarray(results[name]).tolist()
+        if name == "delta":
+            values = [
+                None if step == "a" else delta
+                for step, delta in zip(results["step"], values, strict=True)
+            ]
+        columns.append(column(title, values, show))
+    columns = [entry for entry in columns if set(entry.cells) != {text.MISSING}]
     return Table("All cells of the search; the chosen one is marked", columns, marked=best)
 
 

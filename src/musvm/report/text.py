@@ -74,14 +74,14 @@ def number_format(values: Sequence[Any]) -> Callable[[Any], str]:
 
 
 def _specification(values: list[float]) -> str:
-    sizes = [abs(value) for value in values if value]
     if all(value == int(value) and abs(value) < 1e6 for value in values):
         return ",.0f"
-    if all(float(f"{value:.4g}") == value for value in values):
-        return ".4g"  # round numbers, such as those of a grid, as they were typed
-    if max(sizes) >= 1e6 or min(sizes) < 1e-3:
+    sizes = [abs(value) for value in values if value]
+    if max(sizes) >= 1e6 or max(sizes) < 1e-3:
         return ".2e"
-    return f",.{min(4, max(1, 3 - math.floor(math.log10(min(sizes)))))}f"
+    most = min(4, max(1, 3 - math.floor(math.log10(min(sizes)))))
+    exact = (d for d in range(1, most) if all(round(value, d) == value for value in values))
+    return f",.{next(exact, most)}f"
 
 
 def percent(value: Any) -> str:
@@ -92,6 +92,11 @@ def percent(value: Any) -> str:
 def scientific(value: Any) -> str:
     """A small number, such as a duality gap."""
     return MISSING if value is None else f"{value:.1e}".replace("-", MINUS)
+
+
+def compact(value: float) -> str:
+    """A number of a grid: as it was typed, but no more than four digits of it."""
+    return f"{value:.4g}".replace("-", MINUS)
 
 
 def shortest(value: float) -> str:
