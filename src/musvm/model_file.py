@@ -38,7 +38,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._archive import is_sound, read_zip, stored
 from musvm._files import replacing
-from musvm._projections import nested
 
 FORMAT = "musvm model"
 FORMAT_VERSION = 1
@@ -187,7 +186,7 @@ def to_bytes(model: Any, summary: Mapping[str, Any] | None = None) -> bytes:
 
 def describe(model: Any) -> dict[str, Any]:
     """Facts about a fitted model, read off it."""
-    *_, classifier = nested(model)
+    *_, classifier = _fitted_parts(model)
     facts: dict[str, Any] = {
         "model": type(classifier).__name__,
         "classes": np.asarray(model.classes_).tolist(),
@@ -210,6 +209,17 @@ def describe(model: Any) -> dict[str, Any]:
     return facts
 
 
+def _fitted_parts(model: Any) -> Iterator[Any]:
+    """The model, then what pipelines, searches and wrappers hold inside, down to the classifier."""
+    inner = model
+    while inner is not None:
+        yield inner
+        if hasattr(inner, "steps"):
+            inner = inner.steps[-1][1]
+        else:
+            inner = getattr(inner, "best_estimator_", getattr(inner, "estimator_", None))
+
+
 def _plain(value: Any) -> Any:
     """A parameter as JSON can hold it."""
     if isinstance(value, np.generic):
@@ -220,7 +230,7 @@ def _plain(value: Any) -> Any:
 
 
 def _require_named_kernel(model: Any) -> None:
-    for estimator in nested(model):
+    for estimator in _fitted_parts(model):
         if callable(getattr(estimator, "kernel", None)):
             raise ModelFileError(
                 "The model cannot be saved: its kernel is a function, and model files hold no "
@@ -409,8 +419,9 @@ def _estimators() -> tuple[str, ...]:
     from sklearn.pipeline import FeatureUnion, Pipeline
 
     import musvm
+    from musvm.universum import WithUniversum
 
-    own = [musvm.UniversumSVC, musvm.UniversumSVCCV]
+    own = [musvm.UniversumSVC, musvm.UniversumSVCCV, musvm.RejectingClassifier, WithUniversum]
     scalers = [
         getattr(preprocessing, name)
         for name in (
@@ -465,7 +476,7 @@ def _require_usable(model: Any) -> None:
     if not is_classifier(model):
         raise TypeError(f"{type(model).__name__} is no classifier")
     check_is_fitted(model)
-    for estimator in nested(model):
+    for estimator in _fitted_parts(model):
         if type(estimator).__name__ == "UniversumSVC":
             _require_consistent(estimator)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -59,6 +61,52 @@ def test_help_gives_examples_and_is_plain_text_in_a_pipe(arguments):
     assert "\x1b" not in result.stdout
 
 
+COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_that_begin_with_it(command):
+    result = CliRunner().invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    shown = result.stdout.partition("Examples:\n")[2]
+    assert f"musvm {command}" in shown
+    assert all("musvm " in line for line in shown.splitlines() if line.strip())
+
+
+def test_options_and_their_values_complete():
+    """What a shell asks when the tab key is pressed."""
+    environment = {"_MUSVM_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    for words, expected in (
+        ("musvm fit --select ", ["span", "span-2016", "loo-estimate", "loo", "5", "10"]),
+        ("musvm fit --kernel ", ["linear", "rbf", "poly", "sigmoid"]),
+    ):
+        result = subprocess.run(
+            [sys.executable, "-m", "musvm"],
+            env=os.environ | environment | {"COMP_WORDS": words},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.stdout.split() == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal to send")
+def test_an_interrupt_ends_quietly_with_its_own_status():
+    code = (
+        "import time\nfrom musvm.cli import app\n"
+        "@app.command()\ndef wait():\n    print('ready', flush=True); time.sleep(60)\n"
+        "app(['wait'], prog_name='musvm')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
 def test_without_a_command_it_shows_the_help():
     result = run()
     assert "Commands:" in result.stdout + result.stderr
@@ -89,6 +137,9 @@ def test_a_mistake_is_answered_with_a_message(arguments, message, tmp_path, monk
 
 
 def test_a_mistake_in_a_real_process_shows_no_traceback(tmp_path):
+    absent = run("predict", "absent.skops", "absent.csv", cwd=tmp_path)
+    assert absent.returncode == 1
+    assert absent.stderr == "Error: absent.skops: cannot be read: No such file or directory\n"
     result = run("demo", "--figure", "missing/demo.png", cwd=tmp_path)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr

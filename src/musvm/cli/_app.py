@@ -28,7 +28,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog=examples("musvm demo", "musvm demo --help"))
+@app.callback(
+    epilog=examples(
+        "musvm demo",
+        "musvm fit train.csv --universum others.csv --report report.html",
+        "musvm predict model.skops new.csv --scores",
+    )
+)
 def musvm(
     version: Annotated[
         bool,

@@ -1,24 +1,100 @@
-"""What subcommands write: tables, progress, and the one line that ends a user's mistake."""
+"""What subcommands write: tables, notes, progress, and the one line that ends a user's mistake."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable, Iterator
-from typing import NoReturn, TypeVar
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn, TypeVar
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 Item = TypeVar("Item")
+
+
+# ---------------------------------------------------------------------------------------------
+# Errors, warnings and notes, on stderr
 
 
 def fail(message: str) -> NoReturn:
     """End with one line on stderr."""
     typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(1)
+
+
+def note(message: str) -> None:
+    """One line on stderr that the user should know."""
+    typer.echo(f"Note: {message}", err=True)
+
+
+@contextmanager
+def mistakes_in_one_line() -> Iterator[None]:
+    """End with one line what a user's files can cause, and print warnings as one line each.
+
+    Anything else that goes wrong is a mistake of ours and keeps its traceback.
+    """
+    from musvm.model_file import ModelFileError
+    from musvm.onnx_export import ExportError
+    from musvm.tables import TableError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = _print_warning  # type: ignore[assignment]
+        try:
+            yield
+        except (TableError, ModelFileError, ExportError) as error:
+            fail(str(error))
+        except ModuleNotFoundError as error:
+            # Those that name the extra to install; another one is a bug.
+            if "pip install" not in str(error):
+                raise
+            fail(str(error))
+
+
+def _print_warning(message: Warning | str, *context: Any) -> None:
+    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# Results, on stdout
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Names and values, one pair a line; on a terminal the names in bold, long values wrapped."""
+    if sys.stdout.isatty():
+        grid = Table.grid(padding=(0, 2))
+        for name, value in facts.items():
+            grid.add_row(Text(name, style="bold cyan"), Text(value))
+        Console().print(grid)
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def table(*columns: str, left: int = 0) -> Table:
+    """A table of numbers, but for one column of text, the first unless `left` says otherwise."""
+    made = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    for position, column in enumerate(columns):
+        made.add_column(Text(column), justify="left" if position == left else "right", no_wrap=True)
+    return made
+
+
+def print_table(made: Table) -> None:
+    """Print a table; in a pipe it is as wide as it needs to be."""
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    console.print(made)
 
 
 def with_progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
@@ -34,11 +110,3 @@ def with_progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item
             disable=not console.is_terminal,
         )
     )
-
-
-def table(*columns: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    made = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
-    for position, column in enumerate(columns):
-        made.add_column(column, justify="right" if position else "left", no_wrap=True)
-    return made

@@ -1,0 +1,167 @@
+"""Files that subcommands read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import typer
+
+from musvm._files import replacing
+from musvm.cli._terminal import fail, note
+from musvm.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, read
+
+# ---------------------------------------------------------------------------------------------
+# Tables
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a fit; the universum may be part of the first one's file."""
+
+    train: Table
+    universa: list[Table]
+
+
+def read_table(source: str, layout: Layout, format: str | None) -> Table:
+    """Read a table and print what its reader has to say."""
+    table = read(source, layout, format)
+    for message in table.notes:
+        note(message)
+    return table
+
+
+def read_tables(
+    train: str,
+    universum: list[str],
+    label: str | None,
+    layout: Layout,
+    format: str | None,
+) -> Tables:
+    """Read a labelled table, and universa with the same columns or marked by a label in it."""
+    if [train, *universum].count(STANDARD_INPUT) > 1:
+        raise typer.BadParameter("standard input can be read only once", param_hint="--universum")
+    if universum and label is not None:
+        raise typer.BadParameter(
+            "the universum is either in files or marked by a label", param_hint="--universum"
+        )
+    table, marked = _split_universum(read_table(train, layout, format), label)
+    columns = replace(layout, labelled=False, target=table.target, columns=table.columns)
+    universa = [read_table(source, columns, format) for source in universum]
+    return Tables(table, universa if marked is None else [marked])
+
+
+def _split_universum(table: Table, label: str | None) -> tuple[Table, Table | None]:
+    """The rows of the classes, and those that a label marks as universum."""
+    if label is None:
+        return table, None
+    assert table.labels is not None
+    marked = table.labels == label
+    if not marked.any():
+        known = ", ".join(map(repr, np.unique(table.labels).tolist()[:10]))
+        fail(f"{table.path}: no row has the universum label {label!r}; labels are {known}")
+    if marked.all():
+        fail(f"{table.path}: all rows have the universum label {label!r}")
+    return table.take(np.flatnonzero(~marked)), table.take(np.flatnonzero(marked))
+
+
+# ---------------------------------------------------------------------------------------------
+# Models
+
+
+def read_model(path: Path) -> tuple[Any, Any]:
+    """Read a model and its header."""
+    from musvm.model_file import load_with_header
+
+    try:
+        return load_with_header(path)
+    except OSError as error:
+        fail(f"{path}: cannot be read: {error.strerror or error}")
+
+
+def layout_of(model: Any, about: Any, **options: Any) -> Layout:
+    """What a table for this model must look like."""
+    target = about.summary.get("target")
+    return Layout(
+        target=target if isinstance(target, str) else None,
+        columns=_columns_of(model, about),
+        **options,
+    )
+
+
+def _columns_of(model: Any, header: Any) -> Columns:
+    """The features of a model: as the command line noted it, else as the model knows them."""
+    stored = header.summary.get("input")
+    if isinstance(stored, dict):
+        try:
+            return Columns.from_dict(stored)
+        except (KeyError, TypeError, ValueError):
+            fail("the model file is damaged: what it says of its columns cannot be read")
+    names = getattr(model, "feature_names_in_", None)
+    return Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a model makes of a table.
+
+    Attributes
+    ----------
+    labels : (n,) predicted labels, as text
+    decision : (n, L) decision values, or (n,) for two classes
+    spread : (n,) largest minus smallest decision value
+    classes : the classes, as text
+    """
+
+    labels: Any
+    decision: Any
+    spread: Any
+    classes: list[str]
+
+
+def apply_model(model: Any, table: Table, path: Path) -> Values:
+    """Decision values and predictions for a table."""
+    try:
+        decision = np.asarray(model.decision_function(table.X), dtype=np.float64)
+        classes = [as_text(label) for label in model.classes_.tolist()]
+        if decision.ndim == 1:
+            best, spread = (decision > 0).astype(int), np.abs(decision)
+        else:
+            best, spread = decision.argmax(axis=1), np.ptp(decision, axis=1)
+        labels = np.array(classes, dtype=object)[best]
+    # The file holds harmless types, but what state they are in is up to whoever made it, and
+    # scikit-learn fails in all manners on a state that no fit leaves behind.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        fail(f"{path}: cannot be applied to {table.path} ({type(error).__name__}: {reason})")
+    return Values(labels, decision, spread, classes)
+
+
+# ---------------------------------------------------------------------------------------------
+# Output
+
+
+def check_writable(path: Path, *, force: bool, option: str) -> None:
+    """Find out before the work, not after it, that a file cannot be written."""
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder", param_hint=option)
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"no such folder: {path.parent}", param_hint=option)
+    if path.exists() and not force:
+        raise typer.BadParameter(
+            f"{path} exists; pass --force to replace it, or another name", param_hint=option
+        )
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name when it is complete."""
+    try:
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror or error}")

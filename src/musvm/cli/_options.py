@@ -1,0 +1,164 @@
+"""Options that several subcommands share, and what they stand for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TABLES = "Tables"
+
+CRITERIA = ("span", "span-2016", "loo-estimate", "loo")
+
+
+class Format(StrEnum):
+    """Formats of tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+    npz = "npz"
+    libsvm = "libsvm"
+
+
+class Kernel(StrEnum):
+    """Kernels that can be named."""
+
+    linear = "linear"
+    rbf = "rbf"
+    poly = "poly"
+    sigmoid = "sigmoid"
+
+
+class Loss(StrEnum):
+    """The two universum losses."""
+
+    sum = "sum"
+    max = "max"
+
+
+class Method(StrEnum):
+    """Ways to the leave-one-out error."""
+
+    span = "span"
+    span_2016 = "span-2016"
+    loo_estimate = "loo-estimate"
+    loo = "loo"
+
+
+def _complete_criterion(incomplete: str) -> list[str]:
+    return [name for name in (*CRITERIA, "5", "10") if name.startswith(incomplete)]
+
+
+def _check_criterion(value: str) -> str:
+    if value in CRITERIA or (value.isascii() and value.isdigit() and int(value) > 1):
+        return value
+    raise typer.BadParameter(f"use {', '.join(CRITERIA)}, or a number of folds of 2 or more")
+
+
+def criterion(select: str) -> str | int:
+    """What `--select` stands for in `UniversumSVCCV`."""
+    return int(select) if select.isdigit() else select
+
+
+def numbers(values: str, *, words: tuple[str, ...] = (), lowest: float, option: str) -> list:
+    """The values of a list such as `0.1,1,10`."""
+    found: list[float | str] = []
+    for part in values.split(","):
+        part = part.strip()
+        if part in words:
+            found.append(part)
+            continue
+        try:
+            value = float(part)
+        except ValueError:
+            value = float("nan")
+        if not lowest <= value < float("inf"):
+            also = f" or {', '.join(words)}" if words else ""
+            raise typer.BadParameter(
+                f"{part!r} is no number of at least {lowest:g}{also}; "
+                "separate several values by commas",
+                param_hint=option,
+            )
+        found.append(value)
+    return found
+
+
+Train = Annotated[
+    str, typer.Argument(metavar="TRAIN", help="Labelled table; '-' reads standard input.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, by musvm fit.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Column of the labels. [default: the last]", rich_help_panel=TABLES
+    ),
+]
+FileFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format", help="Format of the tables. [default: by extension]", rich_help_panel=TABLES
+    ),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Take this column for categories though it holds numbers; repeatable.",
+        rich_help_panel=TABLES,
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN", help="Leave this column out; repeatable.", rich_help_panel=TABLES
+    ),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header",
+        help="CSV files have no line of names; columns are called x1, x2, ...",
+        rich_help_panel=TABLES,
+    ),
+]
+Reorder = Annotated[
+    bool,
+    typer.Option(
+        "--reorder",
+        help="Accept columns in another order than in training, matched by name.",
+        rich_help_panel=TABLES,
+    ),
+]
+ZeroBased = Annotated[
+    bool,
+    typer.Option(
+        "--zero-based", help="LIBSVM files count features from 0.", rich_help_panel=TABLES
+    ),
+]
+Universum = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--universum",
+        metavar="FILE",
+        help="Table of points of no class; repeatable.",
+    ),
+]
+UniversumLabel = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE", help="Rows of TRAIN with this label are the universum."),
+]
+Select = Annotated[
+    str,
+    typer.Option(
+        callback=_check_criterion,
+        autocompletion=_complete_criterion,
+        metavar="[span|span-2016|loo-estimate|loo|FOLDS]",
+        help="What judges parameters: a bound on the leave-one-out error, an estimate of it, the "
+        "error itself, or cross-validation with that many folds.",
+    ),
+]
+Jobs = Annotated[int, typer.Option(help="Processes to use; -1 for one per processor core.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]

@@ -1,0 +1,123 @@
+"""From tables to a chosen model, for the subcommands that train one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from musvm.cli._terminal import fail, note
+from musvm.tables import Table, classes_of, preparation, require_usable
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Training points, their labels, and universa, as a classifier sees them.
+
+    Attributes
+    ----------
+    X : (n, d) features
+    y : (n,) labels
+    universa : arrays of universum points, one for each table
+    steps : the fitted steps of the pipeline that made them
+    """
+
+    X: Any
+    y: Any
+    universa: tuple[Any, ...]
+    steps: list[tuple[str, Any]]
+
+    @property
+    def universum(self) -> Any:
+        """What `fit` takes: a tuple, which nothing splits, or None."""
+        return self.universa or None
+
+    def pipeline(self, classifier: Any) -> Any:
+        """The model that takes tables: the preparation and a fitted classifier."""
+        return Pipeline([*self.steps, ("svm", classifier)], transform_input=["universum"])
+
+
+def prepare(train: Table, universa: Sequence[Table], *, scale: bool) -> Prepared:
+    """Fit the preparation to the training rows and apply it to all."""
+    require_usable(train)
+    y = _checked_classes(train)
+    steps = preparation(train.columns, scale=scale)
+    if not steps:
+        return Prepared(train.X, y, tuple(table.X for table in universa), [])
+    made = Pipeline(steps)
+    if train.columns.names is not None:
+        made.set_output(transform="pandas")
+    X = made.fit_transform(train.X)
+    for table in universa:
+        note_unseen(made, table)
+    return Prepared(X, y, tuple(made.transform(table.X) for table in universa), made.steps)
+
+
+def _checked_classes(train: Table) -> Any:
+    assert train.labels is not None
+    distinct, counts = np.unique(train.labels, return_counts=True)
+    names = distinct.tolist()
+    place = train.path if train.target is None else f"{train.path}: column {train.target!r}"
+    if len(names) < 2:
+        fail(f"{place}: there must be at least two classes; all labels are {names[0]!r}")
+    if len(names) > max(2, len(train) / 2) or any(map(_is_measurement, names)):
+        fail(
+            f"{place}: {len(names)} different labels in {len(train)} rows, such as {names[0]!r}, "
+            "are no classes; --target names the column of the labels"
+        )
+    if (counts == 1).any():
+        note(f"{place}: the label {names[int(np.argmin(counts))]!r} occurs only once")
+    return classes_of(train.labels)
+
+
+def _is_measurement(label: str) -> bool:
+    """Whether a label is a number with decimals."""
+    try:
+        return not float(label).is_integer()
+    except (ValueError, OverflowError):
+        return False
+
+
+def note_unseen(pipeline: Any, table: Table) -> None:
+    """Tell of categories that training has not seen."""
+    for transformer in (step for _, step in pipeline.steps if hasattr(step, "transformers_")):
+        for name, branch, columns in transformer.transformers_:
+            if name != "categories":
+                continue
+            for column, known in zip(columns, branch[-1].categories_, strict=True):
+                unseen = sorted(set(table.X[column].dropna()) - set(known))
+                if unseen:
+                    shown = ", ".join(map(repr, unseen[:5])) + ", ..." * (len(unseen) > 5)
+                    note(
+                        f"{table.path}: column {column!r} has categories that training has not: "
+                        f"{shown}; they count as none of the known ones"
+                    )
+
+
+def search(data: Prepared, parameters: Mapping[str, Any]) -> Any:
+    """The fitted search over the parameters that are given."""
+    from musvm import UniversumSVCCV
+
+    made = UniversumSVCCV(verbose=int(sys.stderr.isatty()), **parameters)
+    try:
+        return made.fit(data.X, data.y, universum=data.universum)
+    except ValueError as error:
+        fail(" ".join(str(error).split()))
+
+
+def rejection_threshold(data: Prepared, model: Any, share: float) -> float | None:
+    """The score that the wanted share of training points reach when they are left out."""
+    from sklearn.base import clone
+
+    from musvm.rejection import RejectingClassifier
+
+    folds = min(5, int(np.unique(data.y, return_counts=True)[1].min()))
+    if folds < 2:
+        note("a class with a single row leaves no threshold for --reject")
+        return None
+    rejecting = RejectingClassifier(clone(model), "none", target=share, cv=folds)
+    return float(rejecting.fit(data.X, data.y, universum=data.universum).threshold_)

@@ -1,0 +1,261 @@
+"""`musvm fit`: from tables to a tuned model."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from musvm.cli import _options as options
+from musvm.cli._app import app, examples
+from musvm.cli._files import Tables, check_writable, read_tables, writing
+from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
+from musvm.cli._training import (
+    Prepared,
+    prepare,
+    rejection_threshold,
+    search,
+)
+from musvm.model_file import describe, to_bytes
+from musvm.tables import Layout
+
+CRITERIA = {
+    "span": "a span bound on the leave-one-out error",
+    "span-2016": "the span bound of 2016 on the leave-one-out error",
+    "loo-estimate": "an estimate of the leave-one-out error",
+    "loo": "the leave-one-out error",
+}
+
+
+@app.command(
+    epilog=examples(
+        "musvm fit train.csv --universum others.csv",
+        "musvm fit train.csv --target species --universum others.csv --report report.html",
+        "musvm fit digits.libsvm --universum-label 10 --kernel linear --select 5",
+        "cat train.csv | musvm fit - --kernel rbf --gamma scale,0.1,1 --out model.skops --json",
+    )
+)
+def fit(
+    train: options.Train,
+    target: options.Target = None,
+    universum: options.Universum = None,
+    universum_label: options.UniversumLabel = None,
+    select: options.Select = "span",
+    kernel: Annotated[options.Kernel, typer.Option(help="The kernel.")] = options.Kernel.rbf,
+    C: Annotated[
+        str, typer.Option("--C", metavar="LIST", help="Values of C to try.")
+    ] = "0.0001,0.001,0.01,0.1,1,10,100,1000",
+    gamma: Annotated[
+        str, typer.Option(metavar="LIST", help="Values of gamma to try: numbers, scale, auto.")
+    ] = "scale",
+    degree: Annotated[int, typer.Option(min=1, help="Degree of the kernel poly.")] = 3,
+    coef0: Annotated[float, typer.Option(help="Constant of the kernels poly and sigmoid.")] = 0.0,
+    delta: Annotated[
+        str, typer.Option(metavar="LIST", help="Values of delta to try, with a universum.")
+    ] = "0,0.01,0.05,0.1",
+    weight: Annotated[
+        str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced.")
+    ] = "balanced",
+    loss: Annotated[
+        options.Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
+    ] = options.Loss.sum,
+    scale: Annotated[
+        bool, typer.Option("--scale/--no-scale", help="Scale numeric columns.")
+    ] = True,
+    accept: Annotated[
+        float,
+        typer.Option(
+            min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."
+        ),
+    ] = 0.95,
+    jobs: options.Jobs = 1,
+    out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
+    report: Annotated[
+        Path | None, typer.Option(metavar="HTML", help="File for a report to open in a browser.")
+    ] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    format: options.FileFormat = None,
+    categorical: options.Categorical = None,
+    ignore: options.Ignore = None,
+    no_header: options.NoHeader = False,
+    reorder: options.Reorder = False,
+    zero_based: options.ZeroBased = False,
+) -> None:
+    """Choose and fit a model for a labelled table, with a universum if there is one.
+
+    C and gamma are chosen for the plain SVM, then delta and C*/C for the SVM with universum, with
+    the plain one as a rival. The preparation of the columns is part of the model: missing numbers
+    become the median and are standardised; missing categories become the most frequent one and
+    are one-hot encoded. It is fitted to the training rows and applied to the universum as well.
+
+    Tables are CSV (.csv, .tsv), Parquet (.parquet), NPZ with arrays X and y (.npz) and LIBSVM text
+    (.libsvm, .svm). Columns are matched by name.
+
+    Status: 0 done, 1 the data or a file was refused, 2 wrong command line.
+    """
+    parameters = {
+        "Cs": options.numbers(C, lowest=1e-300, option="--C"),
+        "gammas": options.numbers(gamma, words=("scale", "auto"), lowest=0, option="--gamma"),
+        "deltas": options.numbers(delta, lowest=0, option="--delta"),
+        "universum_weights": options.numbers(
+            weight, words=("balanced",), lowest=0, option="--weight"
+        ),
+        "kernel": kernel.value,
+        "degree": degree,
+        "coef0": coef0,
+        "universum_loss": loss.value,
+        "criterion": options.criterion(select),
+        "n_jobs": jobs,
+    }
+    layout = Layout(
+        labelled=True,
+        target=target,
+        categorical=tuple(categorical or ()),
+        ignored=tuple(ignore or ()),
+        header=not no_header,
+        reorder=reorder,
+        zero_based=zero_based,
+    )
+    if jobs == 0:
+        raise typer.BadParameter(
+            "use -1 for all cores, or a number of processes", param_hint="--jobs"
+        )
+    check_writable(out, force=force, option="--out")
+    if report is not None:
+        check_writable(report, force=force, option="--report")
+        _require_plotly()
+    with mistakes_in_one_line():
+        tables = read_tables(train, universum or [], universum_label, layout, format)
+        data = prepare(tables.train, tables.universa, scale=scale)
+        found = search(data, parameters)
+        facts = _facts(tables, data, found)
+        facts["universum_label"] = universum_label
+        facts["rejection"] = _rejection(data, found, accept)
+        content = to_bytes(data.pipeline(found.best_estimator_), facts)
+        with writing(out) as file:
+            file.write(content)
+        if report is not None:
+            _write_report(found, data, report, tables.train.path)
+    written = {"model": str(out), **({} if report is None else {"report": str(report)})}
+    if as_json:
+        print_json({**facts, "written": written})
+    else:
+        print_facts({**_in_words(facts), **written})
+
+
+def _require_plotly() -> None:
+    """Find out before the work, not after it, that no report can be written."""
+    if find_spec("plotly") is None:
+        fail("a report needs the package plotly: pip install 'musvm[report]'")
+
+
+def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:
+    from musvm import report
+
+    try:
+        report.write(
+            found, data.X, data.y, data.universum, path, title=f"musvm: {source}", overwrite=True
+        )
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror or error}")
+
+
+def _rejection(data: Prepared, found: Any, accept: float) -> dict[str, float] | None:
+    threshold = rejection_threshold(data, found.best_estimator_, accept)
+    return None if threshold is None else {"threshold": threshold, "accepted": accept}
+
+
+def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
+    """What is told of the training, here and in the model file."""
+    gain, uncertainty = found.universum_gain_, found.universum_gain_se_
+    results, model = found.results_, found.best_estimator_
+    return {
+        "training": {
+            "file": tables.train.path,
+            "rows": len(tables.train),
+            "classes": {
+                str(label): int(count)
+                for label, count in zip(*np.unique(data.y, return_counts=True), strict=True)
+            },
+        },
+        "universum": [{"file": table.path, "rows": len(table)} for table in tables.universa],
+        "input": tables.train.columns.as_dict(),
+        "target": tables.train.target,
+        "search": {
+            "criterion": found.criterion,
+            "cells": len(results["error"]),
+            "error": found.best_score_,
+            "plain_error": float(results["error"][results["step"] == "a"].min()),
+            "universum_helps": bool(found.universum_helps_),
+            "universum_gain": None if math.isnan(gain) else gain,
+            "universum_gain_se": None if math.isnan(uncertainty) else uncertainty,
+        },
+        "parameters": {**describe(model)["parameters"], "gamma_value": float(model._gamma)},
+        "support_vectors": model.n_support_.tolist(),
+        "universum_support_vectors": len(model.universum_support_),
+        "relative_gap": describe(model)["relative_gap"],
+        "converged": model.converged_,
+    }
+
+
+def _in_words(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts for people to read."""
+    training, columns, search = facts["training"], facts["input"], facts["search"]
+    n_categorical = len(columns["categorical"])
+    criterion = search["criterion"]
+    lines = {
+        "training": f"{training['file']}: {training['rows']} rows, {len(training['classes'])} "
+        f"classes, {columns['n']} columns"
+        + (f", {n_categorical} of them categorical" if n_categorical else "")
+    }
+    if facts["universum"]:
+        lines["universum"] = ", ".join(f"{u['file']}: {u['rows']} rows" for u in facts["universum"])
+    lines["chosen by"] = (
+        f"{CRITERIA.get(criterion, f'{criterion}-fold cross-validation')}, {search['cells']} cells"
+    )
+    lines["parameters"] = _parameters_in_words(facts["parameters"], bool(facts["universum"]))
+    lines["error"] = _error_in_words(search, bool(facts["universum"]))
+    lines["support"] = f"{sum(facts['support_vectors'])} of {training['rows']} training rows" + (
+        f", {facts['universum_support_vectors']} of {sum(u['rows'] for u in facts['universum'])} "
+        "universum rows"
+        if facts["universum"]
+        else ""
+    )
+    lines["certificate"] = f"relative duality gap {facts['relative_gap']:.1e}"
+    if facts["rejection"]:
+        lines["rejection"] = (
+            f"--reject lets {facts['rejection']['accepted']:.0%} of the class members pass"
+        )
+    return lines
+
+
+def _parameters_in_words(parameters: dict[str, Any], has_universum: bool) -> str:
+    words = [f"kernel {parameters['kernel']}", f"C = {parameters['C']:g}"]
+    if parameters["kernel"] != "linear":
+        gamma, value = parameters["gamma"], parameters["gamma_value"]
+        words.append(
+            f"gamma = {gamma} ({value:.3g})" if isinstance(gamma, str) else f"gamma = {value:g}"
+        )
+    if parameters["universum_weight"] == 0:
+        return ", ".join(words) + (", universum not used" if has_universum else "")
+    weight = parameters["universum_weight"]
+    if has_universum:
+        words.append(f"delta = {parameters['delta']:g}")
+        words.append(f"C*/C {weight}" if isinstance(weight, str) else f"C*/C = {weight:g}")
+    return ", ".join(words)
+
+
+def _error_in_words(search: dict[str, Any], has_universum: bool) -> str:
+    plain, gain = search["plain_error"], search["universum_gain"]
+    if not has_universum or gain is None:
+        return f"{plain:.2%} by this criterion"
+    return (
+        f"{plain:.2%} without universum, {plain - gain:.2%} with it by this criterion, a change of "
+        f"{-100 * gain:+.2f} +- {100 * search['universum_gain_se']:.2f} points: "
+        + ("the universum helps" if search["universum_helps"] else "the universum is left out")
+    )

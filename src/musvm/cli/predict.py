@@ -1,0 +1,177 @@
+"""`musvm predict`: labels, and decision values, for the rows of a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.text import Text
+
+from musvm.cli import _options as options
+from musvm.cli._app import app, examples
+from musvm.cli._files import (
+    apply_model,
+    check_writable,
+    layout_of,
+    read_model,
+    read_table,
+    writing,
+)
+from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_table, table
+from musvm.cli._training import note_unseen
+from musvm.tables import Table, as_text
+
+ROWS_ON_TERMINAL, CLASSES_ON_TERMINAL = 40, 6
+
+
+@app.command(
+    epilog=examples(
+        "musvm predict model.skops new.csv",
+        "musvm predict model.skops new.csv --scores --out predictions.csv",
+        "musvm predict model.skops new.csv --reject --reject-label none",
+        "cat new.csv | musvm predict model.skops - --json",
+    )
+)
+def predict(
+    model: options.Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table; '-' reads standard input.")],
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Add the decision values of all classes.")
+    ] = False,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="Answer that a row is of no class where it seems so.")
+    ] = False,
+    reject_label: Annotated[
+        str, typer.Option(metavar="TEXT", help="What --reject answers.")
+    ] = "none",
+    out: Annotated[
+        Path | None, typer.Option(help="File to write to instead of standard output.")
+    ] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    format: options.FileFormat = None,
+    no_header: options.NoHeader = False,
+    reorder: options.Reorder = False,
+    zero_based: options.ZeroBased = False,
+) -> None:
+    """Predict the class of every row of a table, in its order.
+
+    The columns of the training table must be there, by name and in the same order; others are
+    ignored. If the column of the labels is among them, the share of correct predictions is told.
+    The output is CSV with the column `prediction`, and `score: CLASS` for every class on request;
+    `score` alone is positive for the second of two classes.
+
+    Status: 0 done, 1 the data or the model was refused, 2 wrong command line.
+    """
+    if out is not None:
+        check_writable(out, force=force, option="--out")
+    with mistakes_in_one_line():
+        fitted, header = read_model(model)
+        layout = layout_of(
+            fitted, header, header=not no_header, reorder=reorder, zero_based=zero_based
+        )
+        rows = read_table(data, layout, format)
+        if hasattr(fitted, "steps"):
+            note_unseen(fitted, rows)
+        values = apply_model(fitted, rows, model)
+        labels = values.labels
+        if reject:
+            threshold = _threshold(header, str(model), reject_label, fitted.classes_)
+            labels = np.where(values.spread >= threshold, labels, reject_label)
+        answer = Answer(labels, values.decision if scores else None, fitted.classes_.tolist())
+        if out is not None:
+            with writing(out) as file:
+                file.write((answer.json() if as_json else answer.csv()).encode())
+        elif as_json:
+            typer.echo(answer.json(), nl=False)
+        elif sys.stdout.isatty():
+            answer.show()
+        else:
+            typer.echo(answer.csv(), nl=False)
+    _tell_accuracy(rows, values.labels, values.classes)
+    if reject:
+        note(f"{np.mean(labels != values.labels):.1%} of {len(labels)} rows were rejected")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Predictions, and decision values if they were asked for, in the order of the rows."""
+
+    labels: Any
+    decision: Any
+    classes: list[Any]
+
+    @property
+    def names(self) -> list[str]:
+        if self.decision is None:
+            return ["prediction"]
+        if self.decision.ndim == 1:
+            return ["prediction", "score"]
+        return ["prediction", *(f"score: {as_text(name)}" for name in self.classes)]
+
+    def rows(self) -> list[list[Any]]:
+        if self.decision is None:
+            return [[label] for label in self.labels.tolist()]
+        values = self.decision.reshape(len(self.labels), -1).tolist()
+        return [[label, *row] for label, row in zip(self.labels.tolist(), values, strict=True)]
+
+    def csv(self) -> str:
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(self.names)
+        writer.writerows(self.rows())
+        return buffer.getvalue()
+
+    def json(self) -> str:
+        known = {as_text(name): name for name in self.classes}
+        predictions = [known.get(label, label) for label in self.labels.tolist()]
+        document = {"classes": self.classes, "predictions": predictions}
+        if self.decision is not None:
+            document["scores"] = self.decision.tolist()
+        return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+    def show(self) -> None:
+        """The first rows as a table for a terminal."""
+        shown = self if len(self.classes) <= CLASSES_ON_TERMINAL else replace(self, decision=None)
+        made = table("row", *shown.names, left=1)
+        for number, (label, *values) in enumerate(shown.rows()[:ROWS_ON_TERMINAL], start=1):
+            made.add_row(str(number), Text(label), *(f"{value:.4f}" for value in values))
+        print_table(made)
+        if len(self.labels) > ROWS_ON_TERMINAL:
+            more = len(self.labels) - ROWS_ON_TERMINAL
+            note(f"{more} more rows; --out FILE or a pipe gets all of them")
+        if shown is not self and self.decision is not None:
+            note(f"scores of {len(self.classes)} classes; --out FILE or a pipe gets them")
+
+
+def _threshold(header: Any, path: str, reject_label: str, classes: Any) -> float:
+    stored = header.summary.get("rejection")
+    if not isinstance(stored, dict) or not isinstance(stored.get("threshold"), float):
+        fail(f"{path}: has no threshold for --reject; fit the model with musvm fit")
+    if reject_label in map(as_text, classes.tolist()):
+        raise typer.BadParameter(
+            f"{reject_label!r} is one of the classes", param_hint="--reject-label"
+        )
+    return float(stored["threshold"])
+
+
+def _tell_accuracy(rows: Table, predicted: Any, classes: list[str]) -> None:
+    """Compare with the labels in the table, if there are any that the model knows."""
+    if rows.labels is None:
+        return
+    judged = np.isin(rows.labels, classes)
+    if not judged.any():
+        return
+    right = np.mean(predicted[judged] == rows.labels[judged])
+    others = len(judged) - int(judged.sum())
+    note(
+        f"{right:.2%} of the {int(judged.sum())} labelled rows are predicted correctly"
+        + (f"; {others} rows have labels of no class" if others else "")
+    )

@@ -1,0 +1,451 @@
+"""`musvm fit` and `musvm predict`: what a user gets, and what a mistake is answered with."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer", reason="the command line needs typer")
+pytest.importorskip("pandas", reason="tables need pandas")
+pytest.importorskip("skops", reason="model files need skops")
+
+import pandas
+from typer.testing import CliRunner
+
+import cli_tables
+import musvm
+from musvm import UniversumSVC, UniversumSVCCV
+from musvm.cli import app
+from musvm.tables import Columns, preparation
+
+# One value each, so that a test fits a handful of models.
+FIXED = ["--select", "2", "--C", "1,10", "--delta", "0.1"]
+
+
+def run(*arguments, input=None):
+    return CliRunner().invoke(app, [str(a) for a in arguments], input=input)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    cli_tables.write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def model(folder):
+    result = run("fit", "train.csv", "--universum", "others.csv", *FIXED)
+    assert result.exit_code == 0, result.output
+    return folder / "model.skops"
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+TABLES = ["marked.csv", "new.csv", "others.csv", "train.csv"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Fitting
+
+
+def test_the_model_is_the_one_that_python_gives(model, folder):
+    """The preparation fitted to training rows, the search, and the winner, by hand."""
+    frame = pandas.read_csv("train.csv")
+    y, X, U = frame["species"], frame.drop(columns="species"), pandas.read_csv("others.csv")
+    ((_, prepare),) = preparation(Columns(5, tuple(X.columns), ("colour",)))
+    made = prepare.fit_transform(X)
+    search = UniversumSVCCV([1, 10], deltas=[0.1], criterion=2)
+    search.fit(made, y.to_numpy(dtype=str), universum=(prepare.transform(U),))
+    new = pandas.read_csv("new.csv").drop(columns="species")
+    np.testing.assert_allclose(
+        musvm.load(model).decision_function(new),
+        search.decision_function(prepare.transform(new)),
+        rtol=0,
+        atol=1e-12,
+    )
+
+
+def test_a_universum_in_the_same_file_gives_the_same_model(model, folder):
+    arguments = ["marked.csv", "--universum-label", "other", "--out", "marked.skops", *FIXED]
+    assert run("fit", *arguments).exit_code == 0
+    new = pandas.read_csv("new.csv").drop(columns="species")
+    one, other = musvm.load(model), musvm.load("marked.skops")
+    np.testing.assert_array_equal(one.decision_function(new), other.decision_function(new))
+    assert one.classes_.tolist() == cli_tables.SPECIES.tolist()
+
+
+def test_standard_input_gives_the_same_model(model, folder):
+    text = (folder / "train.csv").read_bytes()
+    result = run(
+        "fit", "-", "--universum", "others.csv", "--out", "piped.skops", *FIXED, input=text
+    )
+    assert result.exit_code == 0, result.output
+    new = pandas.read_csv("new.csv").drop(columns="species")
+    np.testing.assert_array_equal(
+        musvm.load(model).decision_function(new), musvm.load("piped.skops").decision_function(new)
+    )
+
+
+@pytest.mark.parametrize("format", ["parquet", "npz", "libsvm"])
+def test_other_formats(folder, format):
+    frame = cli_tables.flowers().drop(columns="colour").dropna()
+    X, y = frame.iloc[:, :4].to_numpy(), frame["species"].to_numpy(dtype=str)
+    name = f"table.{format}"
+    if format == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+        frame.to_parquet(name)
+    elif format == "npz":
+        np.savez(name, X=X, y=y)
+    else:
+        codes = np.unique(y, return_inverse=True)[1]
+        lines = [
+            f"{code} " + " ".join(f"{k + 1}:{v}" for k, v in enumerate(row))
+            for code, row in zip(codes, X.tolist(), strict=True)
+        ]
+        (folder / name).write_text("\n".join(lines) + "\n")
+    assert run("fit", name, *FIXED).exit_code == 0
+    result = run("predict", "model.skops", name)
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == len(X) + 1
+    right = float(re.search(r"([\d.]+)% of the 149 labelled rows", result.stderr)[1])
+    assert right > 90
+
+
+def test_fit_tells_what_was_done(folder):
+    result = run("fit", "train.csv", "--universum", "others.csv", *FIXED)
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
+    assert facts["training"] == ("train.csv: 75 rows, 3 classes, 5 columns, 1 of them categorical")
+    assert facts["universum"] == "others.csv: 30 rows"
+    assert facts["chosen by"] == "2-fold cross-validation, 3 cells"
+    assert re.fullmatch(r"relative duality gap \d\.\de-\d\d", facts["certificate"])
+    assert facts["model"] == "model.skops"
+    assert "labels are taken from the last column, 'species'" in result.stderr
+    assert "\x1b" not in result.output
+
+
+def test_json_says_the_same_and_nothing_else(folder):
+    result = run("fit", "train.csv", "--universum", "others.csv", "--json", *FIXED)
+    document = json.loads(result.stdout)
+    assert document["training"]["classes"] == {"setosa": 25, "versicolor": 25, "virginica": 25}
+    assert document["input"]["categorical"] == ["colour"]
+    assert document["written"] == {"model": "model.skops"}
+    header = musvm.model_file.load_with_header("model.skops")[1]
+    assert {**header.summary, **document} == {**header.summary, "written": document["written"]}
+
+
+def test_the_report_is_written(folder):
+    pytest.importorskip("plotly", reason="the report needs plotly")
+    arguments = ["train.csv", "--universum", "others.csv", "--report", "report.html", *FIXED]
+    result = run("fit", *arguments)
+    assert result.exit_code == 0, result.output
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "<html" in page
+    assert "virginica" in page
+    assert result.stdout.splitlines()[-1].split() == ["report", "report.html"]
+
+
+def test_without_plotly_the_report_is_refused_before_any_work(folder, monkeypatch):
+    monkeypatch.setattr("musvm.cli.fit.find_spec", lambda name: None)
+    result = run("fit", "train.csv", "--report", "report.html")
+    assert result.exit_code == 1
+    assert (
+        result.stderr == "Error: a report needs the package plotly: pip install 'musvm[report]'\n"
+    )
+    assert files(folder) == TABLES
+
+
+def test_categories_of_the_universum_that_training_lacks_are_told(folder):
+    others = pandas.read_csv("others.csv").assign(colour="green")
+    others.to_csv("others.csv", index=False)
+    result = run("fit", "train.csv", "--universum", "others.csv", *FIXED)
+    assert result.exit_code == 0
+    assert "column 'colour' has categories that training has not: 'green'" in result.stderr
+
+
+def test_several_universa(folder):
+    result = run(
+        "fit", "train.csv", "--universum", "others.csv", "--universum", "others.csv", *FIXED
+    )
+    assert result.exit_code == 0, result.output
+    assert "others.csv: 30 rows, others.csv: 30 rows" in result.stdout
+
+
+# ---------------------------------------------------------------------------------------------
+# Files are never lost
+
+
+def test_existing_files_are_not_overwritten_without_force(folder):
+    (folder / "model.skops").write_text("precious")
+    result = run("fit", "train.csv", *FIXED)
+    assert result.exit_code == 2
+    assert "model.skops exists; pass --force" in result.stderr
+    assert (folder / "model.skops").read_text() == "precious"
+    assert run("fit", "train.csv", "--force", *FIXED).exit_code == 0
+    musvm.load("model.skops")
+
+
+def test_a_full_disk_leaves_the_old_file(folder, monkeypatch):
+    (folder / "model.skops").write_text("precious")
+
+    def full_disk(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("musvm._files.os.replace", full_disk)
+    result = run("fit", "train.csv", "--force", *FIXED)
+    assert result.exit_code == 1
+    assert "model.skops: cannot be written: No space left on device" in result.stderr
+    assert (folder / "model.skops").read_text() == "precious"
+    assert files(folder) == sorted(["model.skops", *TABLES])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["absent.csv"], 1, "absent.csv: cannot be read: No such file or directory"),
+        (["train.csv", "--target", "kind"], 1, "train.csv: there is no column 'kind'"),
+        (["train.csv", "--universum", "absent.csv"], 1, "absent.csv: cannot be read"),
+        (["train.csv", "--universum-label", "x"], 1, "no row has the universum label 'x'"),
+        (["train.csv", "--universum", "others.csv", "--universum-label", "x"], 2, "either"),
+        (["train.csv", "--select", "1"], 2, "--select"),
+        (["train.csv", "--select", "best"], 2, "loo-estimate"),
+        (["train.csv", "--kernel", "magic"], 2, "--kernel"),
+        (["train.csv", "--C", "1,x"], 2, "'x' is no number"),
+        (["train.csv", "--C", "-1"], 2, "'-1' is no number"),
+        (["train.csv", "--gamma", "wide"], 2, "or scale, auto"),
+        (["train.csv", "--delta", "nan"], 2, "'nan' is no number"),
+        (["train.csv", "--jobs", "0"], 2, "use -1 for all cores"),
+        (["train.csv", "--out", "missing/model.skops"], 2, "no such folder: missing"),
+        (["train.csv", "--out", "."], 2, "is a folder"),
+        (["train.csv", "--format", "xls"], 2, "--format"),
+        (["train.csv", "--target", "petal width"], 1, "different labels in 75 rows, such as"),
+        (["train.csv", "--ignore", "nonsense"], 1, "no column 'nonsense'"),
+        (["-", "--universum", "-"], 2, "standard input can be read only once"),
+    ],
+)
+def test_a_mistake_is_one_message_and_no_file(folder, arguments, code, message):
+    result = run("fit", *arguments)
+    assert result.exit_code == code, result.output
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert isinstance(result.exception, SystemExit)
+    assert files(folder) == TABLES
+
+
+def test_a_class_too_small_for_the_folds_is_a_message(folder):
+    frame = pandas.read_csv("train.csv").iloc[[*range(50), 51]]
+    frame.to_csv("small.csv", index=False)
+    result = run("fit", "small.csv", "--select", "5", "--C", "1")
+    assert result.exit_code in (0, 1)
+    assert "Traceback" not in result.output
+    assert "virginica" in result.stderr or "class" in result.stderr
+
+
+def test_one_class_only(folder):
+    pandas.read_csv("train.csv").iloc[:20].to_csv("one.csv", index=False)
+    result = run("fit", "one.csv")
+    assert result.exit_code == 1
+    assert "there must be at least two classes; all labels are 'setosa'" in result.stderr
+
+
+# ---------------------------------------------------------------------------------------------
+# Predicting
+
+
+def test_predictions_are_csv_in_the_order_of_the_rows(model):
+    result = run("predict", "model.skops", "new.csv", "--scores")
+    assert result.exit_code == 0, result.output
+    frame = pandas.read_csv(io.StringIO(result.stdout))
+    loaded, new = musvm.load(model), pandas.read_csv("new.csv").drop(columns="species")
+    assert frame["prediction"].tolist() == loaded.predict(new).tolist()
+    scores = frame[[f"score: {name}" for name in cli_tables.SPECIES]].to_numpy()
+    np.testing.assert_array_equal(scores, loaded.decision_function(new))
+
+
+def test_the_share_of_correct_predictions_is_told(model):
+    result = run("predict", "model.skops", "new.csv")
+    new = pandas.read_csv("new.csv")
+    predicted = result.stdout.splitlines()[1:]
+    share = np.mean([p == t for p, t in zip(predicted, new["species"], strict=True)])
+    assert f"{share:.2%} of the 75 labelled rows are predicted correctly" in result.stderr
+    new.drop(columns="species").to_csv("bare.csv", index=False)
+    assert "labelled" not in run("predict", "model.skops", "bare.csv").stderr
+
+
+def test_standard_input_and_output_file_give_the_same(model, folder):
+    plain = run("predict", "model.skops", "new.csv").stdout
+    piped = run("predict", "model.skops", "-", input=(folder / "new.csv").read_bytes())
+    assert piped.stdout == plain
+    assert run("predict", "model.skops", "new.csv", "--out", "answer.csv").stdout == ""
+    assert (folder / "answer.csv").read_text() == plain
+    again = run("predict", "model.skops", "new.csv", "--out", "answer.csv")
+    assert again.exit_code == 2
+    assert "answer.csv exists" in again.stderr
+
+
+def test_json_predictions(model):
+    result = run("predict", "model.skops", "new.csv", "--scores", "--json")
+    document = json.loads(result.stdout)
+    assert document["classes"] == cli_tables.SPECIES.tolist()
+    assert len(document["predictions"]) == len(document["scores"]) == 75
+
+
+def test_two_classes_have_one_score(folder):
+    frame = pandas.read_csv("train.csv")
+    frame[frame["species"] != "setosa"].to_csv("two.csv", index=False)
+    assert run("fit", "two.csv", *FIXED).exit_code == 0
+    result = run("predict", "model.skops", "two.csv", "--scores")
+    answers = pandas.read_csv(io.StringIO(result.stdout))
+    assert answers.columns.tolist() == ["prediction", "score"]
+    positive = answers["score"] > 0
+    assert (answers["prediction"] == np.where(positive, "virginica", "versicolor")).all()
+
+
+def test_integer_labels_stay_integers(folder):
+    frame = pandas.read_csv("train.csv")
+    frame["species"] = np.unique(frame["species"], return_inverse=True)[1] + 1
+    frame.to_csv("numbered.csv", index=False)
+    assert run("fit", "numbered.csv", *FIXED).exit_code == 0
+    assert musvm.load("model.skops").classes_.tolist() == [1, 2, 3]
+    document = json.loads(run("predict", "model.skops", "new.csv", "--json").stdout)
+    assert set(document["predictions"]) <= {1, 2, 3}
+
+
+def test_rejection_is_a_threshold_that_the_promised_share_passes(model):
+    loaded, header = musvm.model_file.load_with_header(model)
+    threshold = header.summary["rejection"]["threshold"]
+    for name in ("train.csv", "others.csv"):
+        result = run("predict", "model.skops", name, "--reject", "--reject-label", "?")
+        assert result.exit_code == 0, result.output
+        scores = np.ptp(loaded.decision_function(pandas.read_csv(name)), axis=1)
+        rejected = [answer == "?" for answer in result.stdout.splitlines()[1:]]
+        assert rejected == (scores < threshold).tolist()
+        assert f"{np.mean(rejected):.1%} of {len(scores)} rows were rejected" in result.stderr
+        if name == "train.csv":
+            # 95 % pass when they are left out; here the model has seen them.
+            assert np.mean(rejected) <= 0.05
+
+
+def test_the_reject_label_must_not_be_a_class(model):
+    result = run("predict", "model.skops", "new.csv", "--reject", "--reject-label", "setosa")
+    assert result.exit_code == 2
+    assert "'setosa' is one of the classes" in result.stderr
+
+
+def test_a_model_without_threshold_says_so(folder):
+    X = pandas.read_csv("train.csv").iloc[:, :4].fillna(0)
+    musvm.save(UniversumSVC().fit(X, pandas.read_csv("train.csv")["species"]), "own.skops")
+    result = run("predict", "own.skops", "new.csv", "--reject")
+    assert result.exit_code == 1
+    assert "own.skops: has no threshold for --reject" in result.stderr
+
+
+def test_columns_in_another_order_are_refused_by_name(model):
+    frame = pandas.read_csv("new.csv")
+    plain = run("predict", "model.skops", "new.csv").stdout
+    frame[frame.columns[::-1]].to_csv("turned.csv", index=False)
+    result = run("predict", "model.skops", "turned.csv")
+    assert result.exit_code == 1
+    assert "'colour' stands where 'sepal length' was" in result.stderr
+    assert result.stdout == ""
+    assert run("predict", "model.skops", "turned.csv", "--reorder").stdout == plain
+
+
+def test_missing_and_unknown_columns(model):
+    frame = pandas.read_csv("new.csv")
+    frame.drop(columns="colour").to_csv("lacking.csv", index=False)
+    result = run("predict", "model.skops", "lacking.csv")
+    assert result.exit_code == 1
+    assert "lacking.csv: lacks the column 'colour'" in result.stderr
+    frame.assign(id="x").to_csv("more.csv", index=False)
+    result = run("predict", "model.skops", "more.csv")
+    assert result.exit_code == 0
+    assert "ignored 'id'" in result.stderr
+
+
+def test_unknown_categories_and_gaps_are_predicted(model):
+    frame = pandas.read_csv("new.csv").drop(columns="species")
+    frame.loc[0, "colour"] = "green"
+    frame.loc[1] = None
+    frame.to_csv("odd.csv", index=False)
+    result = run("predict", "model.skops", "odd.csv")
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == 76
+    assert "'green'" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and so on", b"\x80\x05pickle", b"text"])
+def test_a_file_that_is_no_model_is_refused(folder, content):
+    (folder / "bad.skops").write_bytes(content)
+    for command in (["predict", "bad.skops", "new.csv"], ["inspect", "bad.skops"]):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: bad.skops is not a model that musvm can read")
+        assert result.stdout == ""
+
+
+def test_a_model_made_in_python_is_as_good(folder):
+    frame = pandas.read_csv("train.csv")
+    X, y = frame.iloc[:, :4].fillna(0.0), frame["species"].to_numpy(dtype=str)
+    fitted = UniversumSVC().fit(X, y)
+    musvm.save(fitted, "own.skops")
+    result = run("predict", "own.skops", "train.csv")
+    assert result.exit_code == 1, (
+        "the gap in the data is the model's business, and it has no answer"
+    )
+    assert "own.skops: cannot be applied to train.csv (ValueError" in result.stderr
+    X.to_csv("full.csv", index=False)
+    result = run("predict", "own.skops", "full.csv")
+    assert result.stdout.splitlines()[1:] == fitted.predict(X).tolist()
+
+
+# ---------------------------------------------------------------------------------------------
+# Inspecting and exporting
+
+
+def test_inspect_shows_what_the_file_says(model):
+    result = run("inspect", "model.skops")
+    assert result.exit_code == 0
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
+    assert facts["model"] == "ColumnTransformer > UniversumSVC"
+    assert facts["classes"] == "setosa, versicolor, virginica"
+    assert f"musvm {musvm.__version__}" in facts["file"]
+    document = json.loads(run("inspect", "model.skops", "--json").stdout)
+    assert document["format_version"] == 1
+    assert document["summary"]["target"] == "species"
+
+
+def test_export_runs_elsewhere(model, folder):
+    pytest.importorskip("onnx", reason="the export needs onnx")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the graph needs a runtime")
+    result = run("export", "model.skops", "model.onnx")
+    assert result.exit_code == 0, result.output
+    assert "numbers, categories" in result.stdout
+    new = pandas.read_csv("new.csv").drop(columns="species")
+    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    decision, _ = session.run(
+        None,
+        {
+            "numbers": new.iloc[:, :4].to_numpy(),
+            "categories": new[["colour"]].fillna("").to_numpy(dtype=object),
+        },
+    )
+    expected = musvm.load(model).decision_function(new)
+    np.testing.assert_allclose(decision, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert run("export", "model.skops", "model.onnx").exit_code == 2
+    assert run("export", "model.skops", "model.onnx", "--force").exit_code == 0
+
+
+def test_export_without_onnx_names_the_extra(model, monkeypatch, folder):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    result = run("export", "model.skops", "model.onnx")
+    assert result.exit_code == 1
+    assert "pip install 'musvm[onnx]'" in result.stderr
+    assert "model.onnx" not in files(folder)
