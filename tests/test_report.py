@@ -261,6 +261,23 @@ def test_thirty_classes(written):
     assert len(shown.figures["plain"]["training"]) == 30
 
 
+def test_functions_and_dictionaries_as_parameters(points, written):
+    X, y, U = points
+
+    def half_product(A, B):
+        return 0.5 * A @ B.T
+
+    settings = {"class_weight": {0: 2.0, 1: 1.0, 2: 0.5}, "universum_weight": 0.3}
+    reference = written(model_of((np.sqrt(0.5) * X, y, np.sqrt(0.5) * U), **settings),
+                        np.sqrt(0.5) * X, y, np.sqrt(0.5) * U, deltas=POSITIVE)  # fmt: skip
+    model = model_of(points, kernel=half_product, **settings)
+    shown = written(model, *points, deltas=POSITIVE, overwrite=True)
+    assert shown.quantities("models")["objective"] == reference.quantities("models")["objective"]
+    parameters = dict(shown.table("models", 1)[1:])
+    assert parameters["kernel"] == "half_product"
+    assert parameters["class_weight"] == "{0: 2.0, 1: 1.0, 2: 0.5}"
+
+
 def test_an_indefinite_kernel_certifies_no_labels(points, written):
     X, y, U = points
     with warnings.catch_warnings():
@@ -313,6 +330,31 @@ def test_the_summary_of_a_search(points, search, written):
     assert f"3-fold cross-validation error {100 * search.best_score_:.1f} %" in said
     chosen = "MU-SVM" if search.universum_helps_ else "plain SVM"
     assert f"The search chose the {chosen}" in said
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_search_in_label_form(points, written, joint):
+    X, y, U = points
+    together = np.vstack([X, U])
+    labels = np.concatenate([np.array(["a", "b", "c"])[y], np.full(len(U), "none")])
+    search = UniversumSVCCV(
+        [1.0, 10.0],
+        gammas=[0.1, "scale"],
+        deltas=[0.2],
+        universum_label="none",
+        criterion=[(np.arange(0, 34, 2), np.arange(1, 34, 2))],
+        joint=joint,
+    ).fit(together, labels)
+    shown = written(search, together, labels, deltas=[])
+    assert "cross-validation error" in shown.section("search").text
+    assert len(shown.table("search")) == 1 + (8 if joint else 5)
+    errors = [float(cell.removesuffix(" %")) for cell in shown.quantities("models")["criterion"]]
+    results = search.results_
+    same = (results["C"] == search.best_params_["C"]) & (
+        results["gamma"] == results["gamma"][search.best_index_]
+    )
+    expected = [100 * results["error"][same & (results["step"] == step)][0] for step in "ab"]
+    assert errors == pytest.approx(expected, abs=0.05)
 
 
 def test_a_search_shows_its_own_deltas(points, search, written):
