@@ -42,6 +42,7 @@ extensions = [
 exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.template.md"]
 templates_path = ["_templates"]
 language = "en_GB"
+default_role = "literal"  # what docstrings mean by single backticks
 numfig = True  # so that equations are numbered by page
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(sklearn|matplotlib|numpy|joblib|pandas|skops|python)\b.*")]
@@ -62,6 +63,7 @@ autodoc_default_options = {
     "exclude-members": "set_fit_request, set_score_request, set_split_request",
 }
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the template lists them
 numpydoc_validation_checks: set[str] = set()
 
@@ -91,6 +93,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"musvm {release}"
 html_static_path = ["_static"]
 html_css_files = ["musvm.css"]
+html_js_files = ["figures.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

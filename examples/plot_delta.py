@@ -1,6 +1,6 @@
 r"""
-What does :math:`\Delta` do?
-============================
+What does Δ do?
+===============
 
 :math:`\Delta` is how far the decision values of a universum point may spread over the classes at no
 cost. At 0 the model is asked to prefer no class at all there. As :math:`\Delta` grows, the

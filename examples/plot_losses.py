@@ -1,6 +1,6 @@
 r"""
-The two losses of a multiclass universum SVM
-============================================
+What do the two losses look like?
+=================================
 
 A training point of class :math:`k` wants its own decision value to lead all others by 1. A
 universum point belongs to no class and wants all decision values to lie within :math:`\Delta` of

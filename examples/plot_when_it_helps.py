@@ -1,6 +1,6 @@
 r"""
-When a universum helps, and when it does not
-============================================
+When does a universum help, and when not?
+=========================================
 
 The digits 0-3 of scikit-learn, with the parameters held fixed at :math:`C = 10`,
 :math:`\gamma = 1/8`, :math:`\Delta = 0.1` unless stated otherwise, over 20 random partitions.
