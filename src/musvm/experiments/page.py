@@ -5,7 +5,7 @@
 
 NAME is a results file beside the template, without its ending. So no figure on the page is typed
 by hand. ``python -m musvm.experiments.page FOLDER`` writes FOLDER/tables.md from
-FOLDER/tables.template.md.
+FOLDER/tables.md.in.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from musvm.experiments.tables import (
     spread,
 )
 
-TEMPLATE, PAGE = "tables.template.md", "tables.md"
+TEMPLATE, PAGE = "tables.md.in", "tables.md"
 MARKER = re.compile(r"<!-- (results|variants): ([^>]+?) -->")
 SIGNIFICANT = 0.05
 
@@ -103,7 +103,7 @@ def _verdict(results: Record) -> Iterator[str]:
 
 def _direction(mean: float, p: float | None) -> str:
     if p is None or p >= SIGNIFICANT:
-        return f"as many errors as the plain SVM, as far as can be told ({mean:+.2f} points)."
+        return f"neither clearly more nor clearly fewer errors ({mean:+.2f} points)."
     return f"{abs(mean):.2f} points {_word(mean)} errors (p = {p:.2g})."
 
 

@@ -124,11 +124,10 @@ def _departures(conditions: Record) -> Iterator[str]:
         yield "One binary universum SVM per class against the rest, in the place of the direct one."
     features = conditions["features"]
     if conditions["dataset"] == "gtsrb":
-        yield (
-            f"Gradients of {'the strongest colour' if features['color'] else 'grey'}, "
-            f"{'cropped to the sign' if features['roi'] else 'the whole image'}, "
-            f"features times {features['scale']:g}."
-        )
+        gradients = "Gradients of the strongest colour" if features["color"] else "Grey gradients"
+        area = "the image cropped to the sign" if features["roi"] else "the whole image"
+        factor = "" if features["scale"] == 1 else f", features times {features['scale']:g}"
+        yield f"{gradients} of {area}{factor}."
 
 
 def spread(errors: FloatArray) -> str:
