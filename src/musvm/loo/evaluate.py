@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args, Literal
+from typing import Any
 
 import numpy as np
 
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.dual.solve import DualSolution
+from musvm.loo.estimate import left_out_values
+from musvm.loo.exact import leave_one_out
+from musvm.loo.span import counts_as_error, span_margins, squared_spans
+from musvm.loo.types import own_margins, support_types, two_active_share
 
-Method = Literal["span", "span-2016", "loo-estimate", "loo"]
-METHODS: tuple[str, ...] = get_args(Method)
+METHODS = ("span", "span-2016", "loo-estimate", "loo")
 Progress = Callable[[int, int], None]
 
 
@@ -26,16 +29,46 @@ class LeaveOneOutResult:
 
     Attributes
     ----------
-    method : the method it comes from
-    error : share of the training points that count as errors when left out
-    predictions : (n,) labels predicted for the points left out; None for the spans
-    decision_values : (n, L) decision values there; None for the spans
-    margins : (n,) f_y - max_{l != y} f_l of the points left out, or what a span says of it
-    types : (M,) 0 no support vector, 1 inside its bounds, 2 at its bound
-    two_active_share : share of training rows of type 1 with two nonzero entries
-    n_without_resolve : points whose label was certified without solving anything; "loo" only
-    types_kept_share : share of the support vectors without which all others keep their type;
-        "loo" only
+    method : str
+        The method it comes from.
+
+    error : float
+        Share of the training points that count as errors when left out.
+
+    predictions : ndarray of shape (n,) or None
+        Labels given to the points when left out. None for the spans.
+
+    decision_values : ndarray of shape (n, n_classes) or None
+        Decision values of the points when left out. None for the spans.
+
+    margins : ndarray of shape (n,)
+        :math:`f_y - \\max_{l \\ne y} f_l` at the points when left out. For the spans,
+        :math:`(\\alpha_t^\\top f(x_t) - S_t^2) / \\alpha_{t y_t}`, which is the same under the
+        assumptions of their theorem. Not positive at points that count as errors, but for those
+        that "span-2016" counts because of their type.
+
+    types : ndarray of shape (n + m,)
+        0 for a point that is no support vector, 1 for one inside its bounds, 2 for one at its
+        bound; training points first.
+
+    two_active_share : float
+        Share of the training points of type 1 with exactly two nonzero dual variables, 1 if
+        there are none. The spans assume that it is 1.
+
+    radius : ndarray of shape (n,) or None
+        Differences of `decision_values` are no farther than this from those of models trained to
+        optimality. For "loo" only, like all that follows.
+
+    certified : ndarray of shape (n,) or None
+        Whether the largest decision value leads by more than `radius`, so that the prediction is
+        proven. False only where two labels tie up to the accuracy of the arithmetic.
+
+    n_without_resolve : int or None
+        Points that needed no left-out model to be trained.
+
+    types_kept_share : float or None
+        Share of the training support vectors without which all other points keep their type, 1
+        if there are none, as far as models were trained. The spans assume that it is 1.
     """
 
     method: str
@@ -45,6 +78,8 @@ class LeaveOneOutResult:
     margins: FloatArray
     types: IntArray
     two_active_share: float
+    radius: FloatArray | None = None
+    certified: Any = None
     n_without_resolve: int | None = None
     types_kept_share: float | None = None
 
@@ -71,4 +106,48 @@ def evaluate(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
-    raise NotImplementedError(method)
+    types = support_types(problem, solution.alpha)
+    share = two_active_share(problem, solution.alpha, types)
+    if method in ("span", "span-2016"):
+        return _by_span(problem, solution, method, types, share)
+    if method == "loo-estimate":
+        points = np.flatnonzero(types[: problem.n_train] > 0)
+        values = solution.decision[: problem.n_train].copy()
+        values[points] = left_out_values(problem, solution.alpha, solution.decision, points)
+        return _by_values(problem, method, types, share, values)
+    found = leave_one_out(problem, solution, types, callback)
+    kept = found.types_kept[types[: problem.n_train] > 0]
+    return _by_values(
+        problem,
+        method,
+        types,
+        share,
+        found.values,
+        radius=found.radius,
+        certified=found.certified,
+        n_without_resolve=int((~found.solved).sum()),
+        types_kept_share=float(kept.mean()) if len(kept) else 1.0,
+    )
+
+
+def _by_span(
+    problem: DualProblem, solution: DualSolution, method: str, types: IntArray, share: float
+) -> LeaveOneOutResult:
+    spans = squared_spans(problem, solution.alpha, types)
+    margins = span_margins(problem, solution.alpha, solution.decision, types, spans)
+    errors = counts_as_error(types, margins, type_2_always=method == "span-2016")
+    return LeaveOneOutResult(method, float(errors.mean()), None, None, margins, types, share)
+
+
+def _by_values(
+    problem: DualProblem,
+    method: str,
+    types: IntArray,
+    share: float,
+    values: FloatArray,
+    **details: Any,
+) -> LeaveOneOutResult:
+    predictions = values.argmax(axis=1)
+    error = float((predictions != problem.y).mean())
+    margins = own_margins(values, problem.y)
+    return LeaveOneOutResult(method, error, predictions, values, margins, types, share, **details)

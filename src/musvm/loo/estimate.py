@@ -1,0 +1,159 @@
+"""Leave-one-out by a linear change on the face, for all points at once.
+
+Without point t the dual has alpha_t = 0. Let the others answer within the face of the solution,
+its free variables moving and its bounds staying as they are. With x the change of alpha,
+
+    minimise 1/2 <x, K x>    over x on the face,  x_t = -alpha_t,
+
+because the solution is stationary on its face. That quadratic problem has a closed form. In the
+directions Z of the rows R (`reduced.py`), with H = Z' S Z, B = H^-1 and P the directions of row t,
+
+    x = Z w,   w = B (r - e_P nu),   r = Z' S_{.t} alpha_t,   B_PP nu = (B r)_P,
+
+nu being the multipliers that keep w_P = 0. So B serves for every t, and one more product with it.
+The estimated decision values are F + K x at row t. Where no bound is met on the way and none is
+left, they are exact; where alpha_t = 0 they are the fitted ones.
+
+B is as large as the number of directions squared. Beyond `DIRECT_LIMIT` of them the same problem
+is solved by conjugate gradients, many points at a time, preconditioned by (K + r I)^-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import numpy as np
+
+from musvm.dual.newton import cholesky, cholesky_solve, find_face
+from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.loo.reduced import Reduced, ridge_of
+
+# The dense inverse takes 128 MB then, or as much as the Gram matrix.
+DIRECT_LIMIT = 4000
+CG_TOL, CG_MAX_ITER = 1e-4, 100
+
+
+class Estimate:
+    """The changes x for the solution alpha, (M, L), of a problem."""
+
+    def __init__(self, problem: DualProblem, alpha: FloatArray) -> None:
+        self.problem = problem
+        self.alpha = alpha
+        self.face = find_face(problem, np.ascontiguousarray(alpha.T))
+        n_directions = int((self.face.sizes - 1).sum())
+        self.is_direct = n_directions <= max(DIRECT_LIMIT, problem.n_points)
+
+    @cached_property
+    def reduced(self) -> Reduced:
+        return Reduced(self.problem, self.face)
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """B above."""
+        return self.reduced.inverse_hessian()
+
+    def changes(self, points: IntArray) -> FloatArray:
+        """x for every training point given, (T, L, M)."""
+        return self._direct(points) if self.is_direct else self._conjugate_gradients(points)
+
+    def _direct(self, points: IntArray) -> FloatArray:
+        reduced, Z = self.reduced, self.reduced.directions
+        T, M, L = len(points), self.problem.n_points, self.problem.n_classes
+        rows = reduced.position[points]
+        dropped = self.alpha[points]
+        r = reduced.S[np.ix_(Z.row, rows)] * (dropped[:, Z.plus] - dropped[:, Z.minus]).T
+        w = self.inverse @ (r - self._multipliers(rows, self.inverse @ r))
+
+        x = np.zeros((T, L, M))
+        in_kept = (w.T @ Z.matrix(len(reduced.kept), L).T).reshape(T, L, -1)
+        in_kept[np.arange(T), :, rows] = -dropped
+        x[..., reduced.kept] = in_kept
+        x[..., reduced.eliminated] = -(in_kept.reshape(T * L, -1) @ reduced.W.T).reshape(T, L, -1)
+        return x
+
+    def _multipliers(self, rows: IntArray, w: FloatArray) -> FloatArray:
+        """nu for every column of w, in its place among the directions."""
+        nu = np.zeros_like(w)
+        first = np.searchsorted(self.reduced.directions.row, rows)
+        last = np.searchsorted(self.reduced.directions.row, rows, side="right")
+        for k, (a, b) in enumerate(zip(first, last, strict=True)):
+            nu[a:b, k] = np.linalg.solve(self.inverse[a:b, a:b], w[a:b, k])
+        return nu
+
+    @cached_property
+    def _gram_factor(self) -> FloatArray:
+        return cholesky(self.problem.gram.copy(), ridge_of(self.problem.gram))
+
+    def _conjugate_gradients(self, points: IntArray) -> FloatArray:
+        """One system for each point, side by side; vectors are (T, free variables)."""
+        face, K, M = self.face, self.problem.gram, self.problem.n_points
+        at, stays = face.label * M + face.row, face.row != points[:, None]
+        buffer = np.zeros((len(points), self.problem.n_classes * M))
+
+        def spread(v: FloatArray) -> FloatArray:
+            buffer[:, at] = v
+            return buffer.reshape(-1, M)
+
+        def gathered(F: FloatArray) -> FloatArray:
+            values = F.reshape(len(points), -1)[:, at] * stays
+            sums = np.add.reduceat(values, face.starts[:-1], axis=1)
+            return values - np.repeat(sums / face.sizes, face.sizes, axis=1)
+
+        dropped = self.alpha[points]
+        r = gathered(K[points][:, None, :] * dropped[:, :, None])
+        v = conjugate_gradients(
+            lambda v: gathered(spread(v) @ K),
+            lambda v: gathered(cholesky_solve(self._gram_factor, spread(v).T).T),
+            r,
+        )
+        x = spread(v).reshape(len(points), -1, M)
+        x[np.arange(len(points)), :, points] = -dropped
+        return x
+
+
+def conjugate_gradients(
+    product: Callable[[FloatArray], FloatArray],
+    precondition: Callable[[FloatArray], FloatArray],
+    rhs: FloatArray,
+) -> FloatArray:
+    """Solve one positive semi-definite system for each row of rhs, all at the same time."""
+    x, residual = np.zeros_like(rhs), rhs.copy()
+    target = CG_TOL * np.linalg.norm(rhs, axis=1)
+    direction = z = precondition(residual)
+    rz = np.einsum("ti,ti->t", residual, z)
+    for _ in range(CG_MAX_ITER):
+        H_direction = product(direction)
+        curvature = np.einsum("ti,ti->t", direction, H_direction)
+        active = (np.linalg.norm(residual, axis=1) > target) & (curvature > 0)
+        if not active.any():
+            break
+        length = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)[:, None]
+        x += length * direction
+        residual -= length * H_direction
+        z = precondition(residual)
+        rz, previous = np.einsum("ti,ti->t", residual, z), rz
+        ratio = np.divide(rz, previous, out=np.zeros_like(rz), where=active & (previous > 0))
+        direction = z + ratio[:, None] * direction
+    return x
+
+
+def chunks(problem: DualProblem, points: IntArray) -> Iterator[IntArray]:
+    """The points in parts whose (T, L, M) arrays are no larger than the Gram matrix."""
+    size = max(problem.n_points // problem.n_classes, 1)
+    for start in range(0, len(points), size):
+        yield points[start : start + size]
+
+
+def left_out_values(
+    problem: DualProblem, alpha: FloatArray, decision: FloatArray, points: IntArray
+) -> FloatArray:
+    """Estimated decision values at the points when each is left out, (T, L)."""
+    estimate = Estimate(problem, alpha)
+    values = decision[points].copy()
+    start = 0
+    for part in chunks(problem, points):
+        x = estimate.changes(part)
+        values[start : start + len(part)] += np.einsum("tm,tlm->tl", problem.gram[part], x)
+        start += len(part)
+    return values

@@ -1,0 +1,118 @@
+"""The kernel that is left when rows free in all labels are minimised out, and its directions.
+
+On the face of a solution (`musvm.dual.newton`) a universum row with all L labels free can move by
+any zero-sum vector. With A the set of such rows and R all others, the best answer of A to a
+change x_R, whose rows sum to zero, is
+
+    x_A = -W x_R,    W = K_AA^-1 K_AR,
+
+again with rows that sum to zero; and what R sees is the same problem with
+
+    S = K_RR - K_RA W     in place of K_RR.
+
+Training rows are never in A, because they are the ones to be left out.
+
+A row of R whose face has groups of free labels (sets with a fixed sum) moves in the *directions*
+e_l - e_l0, l0 the first label of the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import lapack
+
+from musvm.dual._descent import fill_hessian
+from musvm.dual.newton import RIDGE, Face, cholesky, cholesky_solve
+from musvm.dual.problem import DualProblem, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Directions:
+    """e_plus - e_minus in row `row` of a matrix, for every direction."""
+
+    row: IntArray
+    plus: IntArray
+    minus: IntArray
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def hessian(self, K: FloatArray) -> FloatArray:
+        """The second derivatives of 1/2 <x, K x>; the upper triangle is filled."""
+        H = np.empty((len(self), len(self)))
+        fill_hessian(K, self.row, self.plus, self.minus, H)
+        return H
+
+    def matrix(self, n_rows: int, n_labels: int) -> sp.csr_array:
+        """Z, (n_labels n_rows, p): coefficients of the directions to class-major changes."""
+        p = len(self)
+        at = np.concatenate([self.plus * n_rows + self.row, self.minus * n_rows + self.row])
+        signs, column = np.repeat([1.0, -1.0], p), np.tile(np.arange(p), 2)
+        return sp.csr_array((signs, (at, column)), shape=(n_labels * n_rows, p))
+
+
+def directions_of(row: IntArray, label: IntArray, sizes: IntArray) -> Directions:
+    """The directions of variables (row, label) sorted by groups of the given sizes."""
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    other = np.flatnonzero(np.arange(len(row)) != starts)
+    return Directions(row[other], label[other], label[starts[other]])
+
+
+def ridge_of(gram: FloatArray) -> float:
+    """What is added to the diagonal before a factorisation: the solver's own ridge."""
+    return RIDGE * float(gram.diagonal().mean())
+
+
+class Reduced:
+    """S and W for the face of a solution.
+
+    Attributes
+    ----------
+    eliminated, kept : the rows A and R, sorted
+    position : (M,) the index of a row of R among them
+    S, W : as above; S is K itself if A is empty
+    directions : those of R on the face, their rows counted within R
+    """
+
+    def __init__(self, problem: DualProblem, face: Face) -> None:
+        K, M = problem.gram, problem.n_points
+        row_of_group = face.row[face.starts[:-1]]
+        full = (face.sizes == problem.n_classes) & (row_of_group >= problem.n_train)
+        self.ridge = ridge_of(K)
+        self.eliminated = row_of_group[full]
+        self.kept = np.setdiff1d(np.arange(M), self.eliminated, assume_unique=True)
+        self.position = np.full(M, -1)
+        self.position[self.kept] = np.arange(len(self.kept))
+
+        rest = ~full[face.group]
+        rows, labels = self.position[face.row[rest]], face.label[rest]
+        self.directions = directions_of(rows, labels, face.sizes[~full])
+
+        self.W = np.zeros((0, M))
+        self.S = K
+        if len(self.eliminated):
+            self._factor = cholesky(K[np.ix_(self.eliminated, self.eliminated)], self.ridge)
+            across = K[np.ix_(self.eliminated, self.kept)]
+            self.W = np.ascontiguousarray(cholesky_solve(self._factor, across))
+            self.S = K[np.ix_(self.kept, self.kept)]
+            self.S -= across.T @ self.W
+
+    def inverse_hessian(self) -> FloatArray:
+        """(Z' S Z)^-1 over the directions of the face."""
+        return symmetric_inverse(cholesky(self.directions.hessian(self.S), self.ridge))
+
+    def inverse_eliminated(self) -> FloatArray:
+        """K_AA^-1."""
+        return symmetric_inverse(self._factor) if len(self.eliminated) else np.zeros((0, 0))
+
+
+def symmetric_inverse(factor: FloatArray) -> FloatArray:
+    """(L L')^-1 from a lower Cholesky factor, both triangles filled."""
+    if not len(factor):
+        return factor
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    lower = np.tril(inverse)
+    return np.ascontiguousarray(lower + np.tril(lower, -1).T)

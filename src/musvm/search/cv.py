@@ -1,0 +1,568 @@
+"""`UniversumSVCCV`: chooses the parameters of a `UniversumSVC`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from musvm import _validation as validation
+from musvm._progress import Progress
+from musvm.dual.problem import FloatArray, UniversumLoss
+from musvm.estimator import UniversumSVC
+from musvm.kernels import Kernel, resolve_gamma
+from musvm.loo.evaluate import METHODS
+from musvm.search.cells import CellFit, Options
+from musvm.search.choose import choose, choose_plain, paired_gain
+from musvm.search.memory import CellStore
+from musvm.search.pool import Pool, one_blas_thread
+from musvm.search.run import Cell, Runner
+from musvm.search.steps import Fold, Grid, Steps
+from musvm.search.table import as_table
+
+KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
+
+
+class UniversumSVCCV(ClassifierMixin, BaseEstimator):
+    """`UniversumSVC` that chooses its parameters itself.
+
+    The search takes two steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM.
+    Step (b) keeps them and chooses `delta`, and C*/C if several are given, for the SVM with
+    universum; the plain SVM stays a candidate. `universum_helps_` tells which of them won, and
+    `best_estimator_` is the winner, fitted to all data.
+
+    By default nothing is resampled: cells are judged by a bound on their leave-one-out error
+    that costs less than a fit.
+
+    Parameters
+    ----------
+    Cs : array-like of float, default=(1e-4, 1e-3, ..., 1e3)
+        Values of C; positive.
+
+    kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'precomputed'} or callable, default='rbf'
+        The kernel, as in `UniversumSVC`.
+
+    gammas : array-like of float, 'scale' or 'auto', default=('scale',)
+        Values of `gamma` for 'rbf', 'poly' and 'sigmoid'. 'scale' is resolved on all training
+        points, in cross-validation as well.
+
+    degree : int, default=3
+        Degree of 'poly'.
+
+    coef0 : float, default=0.0
+        Constant term of 'poly' and 'sigmoid'.
+
+    deltas : array-like of float, default=(0, 0.01, 0.05, 0.1)
+        Values of `delta`.
+
+    universum_weights : array-like of float or 'balanced', default=('balanced',)
+        Values of C*/C.
+
+    universum_loss : {'sum', 'max'}, default='sum'
+        As in `UniversumSVC`.
+
+    universum_label : str, int, float, bool or None, default=None
+        Label in `y` that marks universum rows.
+
+    class_weight : dict, 'balanced' or None, default=None
+        Factors of C by class.
+
+    criterion : {'span', 'span-2016', 'loo-estimate', 'loo'}, int or splitter, default='span'
+        What judges a cell. The four names are methods of `loo_error`: two bounds on the
+        leave-one-out error, an estimate of it, and the error itself. An integer is a number of
+        stratified folds. A splitter, or a list of splits, sees training points only; every
+        universum point is in every training part.
+
+    joint : bool, default=False
+        Whether all parameters are searched at once instead of in two steps.
+
+    tol : float, default=1e-4
+        Relative duality gap at which the solver stops.
+
+    max_iter : int, default=1000
+        Largest number of rounds of the solver for each fit.
+
+    n_jobs : int or None, default=None
+        Number of workers, by joblib: None is 1 unless a `joblib.parallel_config` says otherwise,
+        -1 is all cores. The results do not depend on it, nor on the backend.
+
+    memory : str, path or None, default=None
+        Directory for finished cells. A search that was interrupted continues where it was if it
+        is started again with the same directory, data and parameters.
+
+    random_state : int, RandomState instance or None, default=None
+        Order in which the solver visits the points. None is a fixed order as well.
+
+    verbose : int, default=0
+        1 shows a progress bar if the search takes more than a few seconds.
+
+    Attributes
+    ----------
+    best_estimator_ : UniversumSVC
+        The model with the chosen parameters, fitted to all data.
+
+    best_params_ : dict
+        The chosen parameters of `UniversumSVC`. If the plain SVM won, `universum_weight` is 0.
+
+    best_score_ : float
+        Error of the chosen cell by the criterion: the share of training points, by weight, that
+        are misclassified when they are left out. Smaller is better.
+
+    best_index_ : int
+        Row of the chosen cell in `results_`.
+
+    results_ : dict of ndarray
+        One column per entry, one row per cell; ``pandas.DataFrame(search.results_)`` is a table.
+        `step` is 'a' without universum and 'b' with it. `error` is the criterion, `hinge` the
+        mean hinge loss of the left-out margins. `relative_gap`, `converged`, `n_iter` and
+        `seconds` tell of the fits, the worst or the sum where there are several folds.
+        `n_type_1` and `n_type_2` count training support vectors inside their bounds and at their
+        bound, `n_universum_type_1` and `n_universum_type_2` those of the universum, on average
+        over the folds. `params` are the parameters of `UniversumSVC`.
+
+    left_out_margins_ : ndarray of shape (n_cells, n_points)
+        :math:`f_y(x) - \\max_{l \\ne y} f_l(x)` of the points left out, as the criterion sees
+        it, for every row of `results_`.
+
+    left_out_rows_ : ndarray of shape (n_points,)
+        Rows of `X` that these points are: all training points for the four named criteria, the
+        test points of one split after the other otherwise.
+
+    left_out_errors_ : ndarray of bool of shape (n_cells, n_points)
+        Whether the criterion counts the point as an error.
+
+    universum_helps_ : bool
+        Whether the chosen model uses the universum.
+
+    universum_gain_ : float
+        By how much the best cell with universum has a smaller error than the plain SVM; NaN
+        without a universum.
+
+    universum_gain_se_ : float
+        Standard error of `universum_gain_`, from the points on which the two disagree.
+
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+
+    n_iter_ : int
+        Rounds of the solver for `best_estimator_`.
+
+    n_features_in_ : int
+        Number of features seen in `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where `X` has names that are all strings.
+
+    See Also
+    --------
+    UniversumSVC : The model.
+    UniversumSplit : For searches with scikit-learn's own tools.
+
+    Notes
+    -----
+    **Equal points are left out together.** Rows with the same features and label count as one
+    point, of their summed weight, for the four named criteria. Otherwise a copy would answer for
+    the point left out. So a row of weight 2 and the same row twice give the same search.
+
+    **Clusters.** Inside ``with joblib.parallel_config(backend="dask")``, or any other backend
+    that joblib knows, the cells are computed there. Every task uses one BLAS thread, which makes
+    the results the same to the last digit on processors of one kind.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from musvm import UniversumSVCCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X /= 16
+    >>> classes, universum = y < 4, X[y >= 4][:100]
+    >>> X, y = X[classes], y[classes]
+    >>> search = UniversumSVCCV([0.1, 1, 10], gammas=[1 / 32, 1 / 8], criterion=5)
+    >>> search.fit(X[:60], y[:60], universum=universum).best_params_["C"]
+    10.0
+    >>> bool(search.score(X[60:], y[60:]) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{
+            name: UniversumSVC._parameter_constraints[name]
+            for name in (
+                "kernel", "degree", "coef0", "universum_loss", "universum_label", "class_weight",
+                "tol", "max_iter", "random_state", "verbose",
+            )
+        },
+        "Cs": ["array-like"],
+        "gammas": ["array-like"],
+        "deltas": ["array-like"],
+        "universum_weights": ["array-like"],
+        "criterion": [StrOptions(set(METHODS)), "cv_object"],
+        "joint": ["boolean"],
+        "n_jobs": [Integral, None],
+        "memory": [str, os.PathLike, None],
+    }  # fmt: skip
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"universum": True}
+
+    def __init__(
+        self,
+        Cs: Any = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
+        *,
+        kernel: Any = "rbf",
+        gammas: Any = ("scale",),
+        degree: int = 3,
+        coef0: float = 0.0,
+        deltas: Any = (0.0, 0.01, 0.05, 0.1),
+        universum_weights: Any = ("balanced",),
+        universum_loss: UniversumLoss = "sum",
+        universum_label: Any = None,
+        class_weight: Any = None,
+        criterion: Any = "span",
+        joint: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        memory: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.kernel = kernel
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.deltas = deltas
+        self.universum_weights = universum_weights
+        self.universum_loss = universum_loss
+        self.universum_label = universum_label
+        self.class_weight = class_weight
+        self.criterion = criterion
+        self.joint = joint
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.memory = memory
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    # -----------------------------------------------------------------------------------------
+    # Fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        universum: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> UniversumSVCCV:
+        """Search, and fit the model that wins.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+            Training points, and universum points where `universum_label` marks them. The square
+            kernel matrix of all of them if `kernel` is 'precomputed'.
+
+        y : array-like of shape (n_samples,)
+            Labels: numbers, strings or booleans.
+
+        universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
+such arrays, default=None
+            Points of no class. None, or no rows at all, leaves out step (b).
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors of C for the rows of X, universum rows included, and of their weight in the
+            criterion. A row of weight 0 is left out.
+
+        groups : array-like of shape (n_samples,), default=None
+            Groups of the rows of X, for splitters that keep them together.
+
+        Returns
+        -------
+        self : UniversumSVCCV
+            The fitted search.
+        """
+        data = validation.read(self, X, y, universum, sample_weight)
+        # Blocks do not depend on the universum's weight, as long as it is positive.
+        caps = validation.row_caps(data, 1.0, self.class_weight, 1.0)
+        blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
+        grid = self._grid(data, blocks)
+        folds = self._folds(data, groups)
+        # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
+        n_cells = self._n_cells(grid)
+        n_tasks = 2 * n_cells if folds is None else n_cells * len(folds) + 1
+        with (
+            one_blas_thread(),
+            Pool(self.n_jobs) as pool,
+            Progress("Search", n_tasks, verbose=self.verbose) as progress,
+        ):
+            method = self.criterion if folds is None else None
+            runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
+            steps = Steps(grid, data, blocks, self.class_weight, folds, runner)
+            cells = self._search(steps)
+            best = self._keep(cells, grid)
+            fit = steps.final(cells[best])
+        self.classes_ = data.classes
+        self.best_estimator_ = self._model(data, blocks, grid.kernels[cells[best].spec.kernel], fit)
+        self.n_iter_ = self.best_estimator_.n_iter_
+        return self
+
+    def _search(self, steps: Steps) -> list[Cell]:
+        """All cells of both steps, plain ones first."""
+        plain: list[Cell] = []
+        universum: list[Cell] = []
+        for kernels in steps.batches(effective_n_jobs(self.n_jobs)):
+            found = steps.without_universum(kernels)
+            plain += found
+            if self.joint:
+                universum += steps.with_universum(found)
+        if not self.joint:
+            best = choose_plain(as_table(plain, steps.grid))
+            universum = steps.with_universum([plain[best]])
+        return plain + universum
+
+    def _keep(self, cells: list[Cell], grid: Grid) -> int:
+        """Choose a cell and set the attributes that tell of all of them."""
+        self.results_ = as_table(cells, grid)
+        self.left_out_margins_ = np.array([cell.margins for cell in cells])
+        self.left_out_rows_ = cells[0].rows
+        self.left_out_errors_ = np.array([cell.wrong for cell in cells])
+        wrong, weight = self.left_out_errors_, cells[0].weight
+        choice = choose(self.results_, wrong, weight, joint=self.joint)
+        self.best_index_ = choice.best
+        self.best_params_ = self.results_["params"][choice.best]
+        self.best_score_ = float(self.results_["error"][choice.best])
+        self.universum_helps_ = choice.best != choice.plain
+        self.universum_gain_ = self.universum_gain_se_ = float("nan")
+        if choice.universum is not None:
+            self.universum_gain_, self.universum_gain_se_ = paired_gain(
+                wrong[choice.plain], wrong[choice.universum], weight
+            )
+        n_unfinished = int(np.sum(~self.results_["converged"]))
+        if n_unfinished:
+            warnings.warn(
+                f"{n_unfinished} of {len(cells)} cells did not reach tol={self.tol:g}; the "
+                f"largest relative duality gap is {self.results_['relative_gap'].max():.1e}: raise "
+                "max_iter, scale the features, or loosen tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return choice.best
+
+    def _model(
+        self, data: validation.FitData, blocks: validation.Blocks, kernel: Kernel, fit: CellFit
+    ) -> UniversumSVC:
+        """The chosen cell as an estimator, as if fitted by itself."""
+        model = UniversumSVC(
+            kernel=self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            universum_loss=self.universum_loss,
+            universum_label=self.universum_label,
+            class_weight=self.class_weight,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self._options().seed,
+            **self.best_params_,
+        )
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        alpha = np.zeros((len(blocks.rows), len(data.classes)))
+        alpha[: len(fit.alpha)] = fit.alpha
+        caps = validation.row_caps(data, model.C, self.class_weight, model.universum_weight)
+        model._gamma = kernel.gamma
+        model._keep(data, caps, blocks.spread(alpha))
+        model._report(fit.solution)
+        return model
+
+    # -----------------------------------------------------------------------------------------
+    # What to search
+
+    def _grid(self, data: validation.FitData, blocks: validation.Blocks) -> Grid:
+        n = len(blocks.y)
+        weights = [w for w in self._values("universum_weights", "universum_weight") if w != 0]
+        has_gamma = self.kernel in KERNELS_WITH_GAMMA
+        gammas = self._values("gammas", "gamma")
+        given = list(dict.fromkeys(gammas)) if has_gamma else [1.0]
+        X, weight = data.X[blocks.rows[:n]], blocks.total(data.weight)[:n]
+        kernels = [
+            Kernel(self.kernel, resolve_gamma(gamma, X, weight), self.degree, self.coef0)
+            for gamma in given
+        ]
+        return Grid(
+            kernels=kernels,
+            gammas=given if has_gamma else None,
+            Cs=sorted(set(self._values("Cs", "C"))),
+            weights=list(dict.fromkeys(weights)) if len(blocks.rows) > n else [],
+            deltas=sorted(set(self._values("deltas", "delta"))),
+            balanced=_balanced_weight(data),
+        )
+
+    def _values(self, name: str, parameter: str) -> list[Any]:
+        """The values given for a parameter of `UniversumSVC`, each checked as it checks them."""
+        values = np.asarray(getattr(self, name), dtype=object).ravel().tolist()
+        if not values:
+            raise ValueError(f"{name} must hold at least one value.")
+        for value in values:
+            validate_parameter_constraints(
+                UniversumSVC._parameter_constraints, {parameter: value}, type(self).__name__
+            )
+        return [value if isinstance(value, str) else float(value) for value in values]
+
+    def _n_cells(self, grid: Grid) -> int:
+        n_plain = len(grid.kernels) * len(grid.Cs)
+        n_continued = n_plain if self.joint else 1
+        return n_plain + n_continued * len(grid.weights) * len(grid.deltas)
+
+    def _options(self) -> Options:
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        return Options(
+            self.universum_loss,
+            float(self.tol),
+            int(self.max_iter),
+            None if seed is None else int(seed),
+        )
+
+    def _folds(self, data: validation.FitData, groups: Any) -> list[Fold] | None:
+        """Rows of every split, None where the criterion needs none."""
+        if isinstance(self.criterion, str):
+            return None
+        rows = np.flatnonzero(data.is_training & (data.weight > 0))
+        labels = data.classes[data.codes[rows]]
+        if groups is not None:
+            groups = column_or_1d(groups)[rows]
+        splits = check_cv(self.criterion, labels, classifier=True).split(
+            data.X[rows], labels, groups
+        )
+        folds = [(rows[train], rows[test]) for train, test in splits]
+        for train, _ in folds:
+            lost = np.setdiff1d(np.arange(len(data.classes)), data.codes[train])
+            if len(lost):
+                raise ValueError(
+                    f"A split leaves no training points of class(es) "
+                    f"{data.classes[lost].tolist()}: use fewer folds or a stratified splitter."
+                )
+        return folds
+
+    # -----------------------------------------------------------------------------------------
+    # Using the model
+
+    def _fitted(self, X: Any) -> UniversumSVC:
+        """The model, once X has been found to be like the data of the fit."""
+        check_is_fitted(self)
+        validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=np.float64,
+        )
+        return self.best_estimator_
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Decision values of `best_estimator_`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points. For a precomputed kernel, the kernel between them and all rows of the
+            fit.
+
+        Returns
+        -------
+        decision : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            As `UniversumSVC.decision_function`.
+        """
+        return self._fitted(X).decision_function(X)
+
+    def predict(self, X: Any) -> Any:
+        """Predict classes with `best_estimator_`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        return self._fitted(X).predict(X)
+
+    def projections(self, X: Any) -> FloatArray:
+        """Lead of every class over the best of the others, by `best_estimator_`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        projections : ndarray of shape (n_samples, n_classes)
+            As `UniversumSVC.projections`.
+        """
+        return self._fitted(X).projections(X)
+
+    def universum_score(self, X: Any) -> FloatArray:
+        """How much points look like the classes, by `best_estimator_`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        score : ndarray of shape (n_samples,)
+            As `UniversumSVC.universum_score`.
+        """
+        return self._fitted(X).universum_score(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of `best_estimator_` on the rows that belong to a class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        y : array-like of shape (n_samples,)
+            True labels. Rows of `universum_label` are left out.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        score : float
+            Share of the rows, by weight, that are predicted correctly.
+        """
+        return self._fitted(X).score(X, y, sample_weight)
+
+
+def _balanced_weight(data: validation.FitData) -> float:
+    """n / (m L), by weight; 0 without universum."""
+    n, m = data.weight[data.is_training].sum(), data.weight[~data.is_training].sum()
+    return float(n / (m * len(data.classes))) if m > 0 else 0.0

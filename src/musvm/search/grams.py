@@ -1,0 +1,83 @@
+"""The Gram matrices of a search, each entry computed once as long as memory allows.
+
+Step (a) needs the training blocks only, for every kernel; step (b) all blocks, for the kernel
+chosen. So the training part is computed first and extended when the universum joins.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from musvm._validation import Blocks, FitData
+from musvm.dual.problem import FloatArray
+from musvm.kernels import Kernel, is_positive_semidefinite, symmetrise
+
+# Matrices that are no longer in use are kept up to this many bytes.
+KEPT_BYTES = 2**28
+
+
+class Grams:
+    """Gram matrices of the blocks of a fit, by kernel."""
+
+    def __init__(self, data: FitData, blocks: Blocks) -> None:
+        self._data = data
+        self._blocks = blocks
+        self._n = len(blocks.y)
+        self._training: dict[Kernel, FloatArray] = {}
+        self._latest: tuple[Kernel, FloatArray] | None = None
+        self._warned = False
+
+    @property
+    def n_kept(self) -> int:
+        """How many training matrices may be kept."""
+        return max(1, KEPT_BYTES // (8 * self._n**2))
+
+    def training(self, kernel: Kernel) -> FloatArray:
+        """The matrix of the training blocks."""
+        if kernel not in self._training:
+            rows = self._blocks.rows[: self._n]
+            gram = kernel.gram(self._data.X, rows, resolution=self._data.resolution)
+            self._warn_if_indefinite(kernel, gram)
+            self._training[kernel] = gram
+        return self._training[kernel]
+
+    def forget(self) -> None:
+        """Keep the latest matrices only, as many as allowed."""
+        for kernel in list(self._training)[: -self.n_kept]:
+            del self._training[kernel]
+
+    def full(self, kernel: Kernel) -> FloatArray:
+        """The matrix of all blocks, training blocks first; only the latest is kept."""
+        if self._latest is None or self._latest[0] != kernel:
+            self._latest = None
+            self._latest = kernel, self._extended(kernel)
+        return self._latest[1]
+
+    def _extended(self, kernel: Kernel) -> FloatArray:
+        X, rows, n = self._data.X, self._blocks.rows, self._n
+        if kernel.name == "precomputed":
+            return kernel.gram(X, rows, resolution=self._data.resolution)
+        gram = np.empty((len(rows), len(rows)))
+        gram[:n, :n] = self.training(kernel)
+        gram[n:] = kernel.matrix(X[rows[n:]], X[rows])
+        gram[:n, n:] = gram[n:, :n].T
+        symmetrise(gram[n:, n:])
+        self._warn_if_indefinite(kernel, gram)
+        return gram
+
+    def _warn_if_indefinite(self, kernel: Kernel, gram: FloatArray) -> None:
+        if (
+            self._warned
+            or kernel.is_psd_by_construction
+            or is_positive_semidefinite(gram, resolution=self._data.resolution)
+        ):
+            return
+        self._warned = True
+        warnings.warn(
+            "The kernel matrix is not positive semi-definite: fits are stationary points of "
+            "their problems, to the accuracy of their gaps, but need not be global optima.",
+            UserWarning,
+            stacklevel=2,
+        )

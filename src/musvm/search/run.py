@@ -1,0 +1,176 @@
+"""Cells of a search, solved in chains and judged one by one.
+
+Each cell of a chain starts from the solution of the one before, on each part (`cells.py`). The
+chains are the same whatever computes them, so the results are too: the first cells of all chains
+are solved side by side, then the second ones, and so on; all judgements follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from musvm._progress import Progress
+from musvm.dual.problem import FloatArray, IntArray
+from musvm.search.cells import CellFit, Judgement, Options, Part, fit_cell, judge_cell
+from musvm.search.memory import CellStore, digest
+from musvm.search.pool import Pool
+
+# Part of every key: cells of other versions are computed again.
+FORMAT = f"musvm {version('musvm')}, cells 1"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The parameters of a cell; `weight` is None without universum."""
+
+    kernel: int
+    C: float
+    weight: float | str | None = None
+    delta: float = 0.0
+
+
+@dataclass
+class Chain:
+    """Cells of one part that are solved in this order, each from the one before.
+
+    `key` identifies the Gram matrix and, through the key of the start, all that led to it.
+    """
+
+    gram: FloatArray
+    part: Part
+    specs: Sequence[Spec]
+    key: str
+    start: FloatArray | None = None
+    fits: list[CellFit] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A finished cell: its fit on every part, and what the judges of all of them found.
+
+    `rows`, `margins`, `wrong` and `weight` are the judges' rows of the data, their left-out
+    margins, whether they count as errors, and how much each counts.
+    """
+
+    spec: Spec
+    fits: list[CellFit]
+    keys: list[str]
+    rows: IntArray
+    margins: FloatArray
+    wrong: Any
+    weight: FloatArray
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        return float(self.weight @ self.wrong / self.weight.sum())
+
+    @property
+    def hinge(self) -> float:
+        return float(self.weight @ np.maximum(0.0, 1.0 - self.margins) / self.weight.sum())
+
+
+@dataclass
+class Runner:
+    """Computes cells, or finds them in the store. `method` None: the parts have judges."""
+
+    options: Options
+    method: str | None
+    pool: Pool
+    store: CellStore
+    progress: Progress
+
+    def key(self, *parts: Any) -> str:
+        """What identifies a cell, by everything that it depends on; costs nothing if not kept."""
+        return digest(FORMAT, *parts) if self.store.is_kept else ""
+
+    def cells(self, bundles: Sequence[Sequence[Chain]]) -> list[Cell]:
+        """Solve and judge chains; those of a bundle have the same specs on different parts."""
+        self.solve([chain for bundle in bundles for chain in bundle])
+        links = [(bundle, k) for bundle in bundles for k in range(len(bundle[0].specs))]
+        if self.method is None:
+            return [_cell(bundle, k, [chain.fits[k] for chain in bundle]) for bundle, k in links]
+        judgements = self._judge([(bundle[0], k) for bundle, k in links])
+        return [_cell(bundle, k, [j]) for (bundle, k), j in zip(links, judgements, strict=True)]
+
+    def solve(self, chains: Sequence[Chain]) -> None:
+        """Fill in the fits and the keys of chains of equal length."""
+        starts = {id(chain): chain.start for chain in chains}
+        for k in range(len(chains[0].specs)):
+            keys, arguments = [], []
+            for chain in chains:
+                spec = chain.specs[k]
+                before = chain.keys[-1] if chain.keys else chain.key
+                keys.append(
+                    self.key(
+                        before, *_values(chain.part), *_values(self.options), spec.C, spec.delta
+                    )
+                )
+                arguments.append(
+                    (chain.gram, chain.part, self.options, spec.C, spec.delta, starts[id(chain)])
+                )
+            for chain, key, fit in zip(
+                chains, keys, self._compute(fit_cell, CellFit, keys, arguments), strict=True
+            ):
+                chain.fits.append(fit)
+                chain.keys.append(key)
+                starts[id(chain)] = fit.alpha
+
+    def _judge(self, links: Sequence[tuple[Chain, int]]) -> list[Judgement]:
+        keys = [self.key(chain.keys[k], self.method) for chain, k in links]
+        arguments = [
+            (
+                chain.gram,
+                chain.part,
+                self.options,
+                chain.specs[k].C,
+                chain.specs[k].delta,
+                chain.fits[k].alpha,
+                self.method,
+            )
+            for chain, k in links
+        ]
+        return self._compute(judge_cell, Judgement, keys, arguments)
+
+    def _compute(
+        self,
+        function: Callable[..., Any],
+        kind: Callable[..., Any],
+        keys: Sequence[str],
+        arguments: Sequence[tuple[Any, ...]],
+    ) -> list[Any]:
+        """function(*arguments[k]) for every k, from the store where it is there."""
+        stored = [self.store.load(key) for key in keys]
+        results = [None if arrays is None else kind(**arrays) for arrays in stored]
+        missing = [k for k, result in enumerate(results) if result is None]
+        self.progress.update(len(keys) - len(missing))
+        for position, result in self.pool.run(function, [arguments[k] for k in missing]):
+            results[missing[position]] = result
+            self.store.save(keys[missing[position]], vars(result))
+            self.progress.update(1)
+        return results
+
+
+def _values(record: Part | Options) -> list[Any]:
+    return list(vars(record).values())
+
+
+def _cell(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:
+    fits = [chain.fits[k] for chain in bundle]
+    work = {id(record): record.seconds for record in (*fits, *judges)}
+    return Cell(
+        spec=bundle[0].specs[k],
+        fits=fits,
+        keys=[chain.keys[k] for chain in bundle],
+        rows=np.concatenate([chain.part.rows for chain in bundle]),
+        margins=np.concatenate([judge.margins for judge in judges]),
+        wrong=np.concatenate([judge.wrong for judge in judges]),
+        weight=np.concatenate([chain.part.weight for chain in bundle]),
+        seconds=float(sum(work.values())),
+    )

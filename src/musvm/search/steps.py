@@ -1,0 +1,130 @@
+"""The two steps of a search.
+
+(a)  for every kernel a chain over C, upwards, without universum
+(b)  for every C*/C a chain over Delta, upwards, that starts from the cell chosen in (a);
+     in a joint search from every cell of (a)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from musvm import _validation as validation
+from musvm.dual.problem import FloatArray, IntArray
+from musvm.kernels import Kernel
+from musvm.search.cells import CellFit, Part, make_part
+from musvm.search.grams import Grams
+from musvm.search.run import Cell, Chain, Runner, Spec
+
+Fold = tuple[IntArray, IntArray]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is searched, without repetitions.
+
+    Attributes
+    ----------
+    kernels : one for every value of gamma
+    gammas : these values as they were given; None if the kernel has no gamma
+    Cs, deltas : upwards
+    weights : C*/C, not 0; none without universum
+    balanced : what the weight "balanced" stands for
+    """
+
+    kernels: Sequence[Kernel]
+    gammas: Sequence[float | str] | None
+    Cs: Sequence[float]
+    weights: Sequence[float | str]
+    deltas: Sequence[float]
+    balanced: float
+
+
+class Steps:
+    """Both steps on one data set."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        data: validation.FitData,
+        blocks: validation.Blocks,
+        class_weight: Any,
+        folds: Sequence[Fold] | None,
+        runner: Runner,
+    ) -> None:
+        self.grid = grid
+        self.runner = runner
+        self.grams = Grams(data, blocks)
+        self._make_part = partial(make_part, data, blocks, class_weight)
+        self._parts = {
+            weight: [self._make_part(weight)]
+            if folds is None
+            else [self._make_part(weight, fold) for fold in folds]
+            for weight in (None, *grid.weights)
+        }
+
+    def batches(self, n_workers: int) -> Iterator[list[int]]:
+        """Kernels to treat side by side: enough for the workers, or as many as memory keeps."""
+        size = max(n_workers, self.grams.n_kept)
+        kernels = list(range(len(self.grid.kernels)))
+        for first in range(0, len(kernels), size):
+            yield kernels[first : first + size]
+            self.grams.forget()
+
+    def without_universum(self, kernels: Sequence[int]) -> list[Cell]:
+        """Step (a) for some of the kernels."""
+        bundles = []
+        for k in kernels:
+            gram = self.grams.training(self.grid.kernels[k])
+            key = self.runner.key(gram)
+            specs = [Spec(k, C) for C in self.grid.Cs]
+            bundles.append([Chain(gram, part, specs, key) for part in self._parts[None]])
+        return self.runner.cells(bundles)
+
+    def with_universum(self, plain: Sequence[Cell]) -> list[Cell]:
+        """Step (b), continued from plain cells; one kernel after the other, to save memory."""
+        cells: list[Cell] = []
+        if not self.grid.weights:
+            return cells
+        for k in sorted({cell.spec.kernel for cell in plain}):
+            gram = self.grams.full(self.grid.kernels[k])
+            key = self.runner.key(gram)
+            bundles = [
+                self._continued(cell, weight, gram, key)
+                for cell in plain
+                if cell.spec.kernel == k
+                for weight in self.grid.weights
+            ]
+            cells += self.runner.cells(bundles)
+        return cells
+
+    def final(self, cell: Cell) -> CellFit:
+        """The fit of a cell to all data, from scratch if the cell has seen folds only."""
+        if self.runner.method is not None:
+            return cell.fits[0]
+        kernel, weight = self.grid.kernels[cell.spec.kernel], cell.spec.weight
+        gram = self.grams.training(kernel) if weight is None else self.grams.full(kernel)
+        chain = Chain(gram, self._make_part(weight), [cell.spec], self.runner.key(gram))
+        self.runner.solve([chain])
+        return chain.fits[0]
+
+    def _continued(
+        self, cell: Cell, weight: float | str, gram: FloatArray, key: str
+    ) -> list[Chain]:
+        specs = [Spec(cell.spec.kernel, cell.spec.C, weight, delta) for delta in self.grid.deltas]
+        return [
+            Chain(gram, part, specs, self.runner.key(key, before), _with_zeros(fit.alpha, part))
+            for part, fit, before in zip(self._parts[weight], cell.fits, cell.keys, strict=True)
+        ]
+
+
+def _with_zeros(plain: FloatArray, part: Part) -> FloatArray:
+    """The solution without universum as a start with it: its universum rows are zero."""
+    start = np.zeros((len(part.blocks), part.n_classes))
+    start[: len(plain)] = plain
+    return start
