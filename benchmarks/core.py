@@ -38,7 +38,14 @@ from _shared import Report, Sample, Table, characters, timed, traffic_signs
 from musvm import UniversumSVC
 from musvm.dual.problem import DualProblem
 from musvm.dual.solve import solve
-from oracles import artificial_samples, eq2_losses, eq4_losses, interior_point, make_feasible
+from oracles import (
+    Samples,
+    artificial_samples,
+    eq2_losses,
+    eq4_losses,
+    interior_point,
+    make_feasible,
+)
 
 TOL = 1e-6
 
@@ -59,11 +66,12 @@ def median_gamma(points: np.ndarray) -> float:
 # Traffic signs: the Gram matrix, our fit, the interior-point solver
 
 
-def literal_qp(gram: np.ndarray, sample: Sample, C: float, delta: float) -> tuple[float, float]:
-    """Eq. (5) with all its n + mL samples by Clarabel: primal objective and relative gap.
+def literal_solution(
+    gram: np.ndarray, sample: Sample, C: float, delta: float
+) -> tuple[Samples, np.ndarray]:
+    """Eq. (5) with all its n + mL samples by Clarabel: the samples and a feasible alpha of them.
 
     K is passed as a dense block per class, which took a third of the time of a factored form.
-    Objective and gap are those of its alpha after rounding it to a feasible one, as ours are.
     """
     caps, L = sample.caps(C), sample.n_classes
     samples = artificial_samples(sample.y, L, caps, delta)
@@ -78,8 +86,13 @@ def literal_qp(gram: np.ndarray, sample: Sample, C: float, delta: float) -> tupl
         n_equalities=N,
         tol=TOL,
     )
-    literal = make_feasible(samples, C * x.reshape(N, L))
-    alpha = np.zeros((len(gram), L))
+    return samples, make_feasible(samples, C * x.reshape(N, L))
+
+
+def literal_qp(gram: np.ndarray, sample: Sample, C: float, delta: float) -> tuple[float, float]:
+    """Primal objective and relative gap of Clarabel's solution, made feasible as ours are."""
+    samples, literal = literal_solution(gram, sample, C, delta)
+    alpha = np.zeros((len(gram), sample.n_classes))
     np.add.at(alpha, samples.point, literal)
     F = gram @ alpha
     square = np.vdot(alpha, F)

@@ -4,8 +4,18 @@ from importlib.metadata import version
 
 from musvm.display import ProjectionHistogramDisplay
 from musvm.estimator import UniversumSVC
+from musvm.model_file import load, save
 from musvm.rejection import RejectingClassifier
+from musvm.search import UniversumSplit, UniversumSVCCV
 
-__all__ = ["ProjectionHistogramDisplay", "RejectingClassifier", "UniversumSVC"]
+__all__ = [
+    "ProjectionHistogramDisplay",
+    "RejectingClassifier",
+    "UniversumSVC",
+    "UniversumSVCCV",
+    "UniversumSplit",
+    "load",
+    "save",
+]
 
 __version__ = version("musvm")

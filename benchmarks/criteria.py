@@ -1,0 +1,289 @@
+"""What does a criterion select, and how far is it from the exact leave-one-out error?
+
+    python benchmarks/criteria.py [--quick] [--jobs N] [--partitions N]
+    python benchmarks/criteria.py --development      # other partitions: which rule is best?
+
+Ten random partitions of the traffic signs '30', '70', '80' (linear kernel; universum 'no entry'
+or 'road work') and of handwritten digits 0-3 (RBF kernel; universum letters 'a' or 'i'), in the
+paper's sizes. On each, all combinations of C, "no universum" and Delta are fitted, judged by every
+criterion, and tested. From these the paper's two steps select, by the rule of
+`musvm.search.choose`.
+
+The rule was chosen with `--development`, on partitions that no other table reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+
+from _shared import Report, Table, data_file
+from musvm import UniversumSVC, UniversumSVCCV
+from musvm.search.choose import Rule, choose
+
+CRITERIA = ("span", "span-2016", "loo-estimate", "loo", 5)
+DELTAS = (0.0, 0.01, 0.05, 0.1)
+UNIVERSUM = -1
+FIRST_DEVELOPMENT_SEED = 1000
+
+
+@dataclass(frozen=True)
+class Sizes:
+    n_per_class: int
+    n_test_per_class: int
+    m: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """A classification problem with a universum, to be drawn again and again."""
+
+    name: str
+    load: Callable[[], tuple[np.ndarray, np.ndarray]]
+    classes: tuple[Any, ...]
+    universum: Any
+    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    sizes: Sizes
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Kernel matrices: of training points, then universum points; and of test points to them."""
+
+    gram: np.ndarray
+    y: np.ndarray
+    test: np.ndarray
+    y_test: np.ndarray
+
+
+def load_signs() -> tuple[np.ndarray, np.ndarray]:
+    from musvm.datasets import fetch_gtsrb
+
+    archive = data_file("GTSRB_Final_Training_Images.subset.zip")
+    return fetch_gtsrb(classes=[1, 4, 5, 17, 25], archive=archive, return_X_y=True)
+
+
+def load_characters() -> tuple[np.ndarray, np.ndarray]:
+    from musvm.datasets import load_nist
+
+    return load_nist(data_file("nist_digits_letters.npz"), classes="0123ai", return_X_y=True)
+
+
+def paper_rbf(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """The paper's kernel for handwritten digits."""
+    return rbf_kernel(A, B, gamma=2.0**-7)
+
+
+def studies(quick: bool) -> list[Study]:
+    signs = Sizes(20, 100, 60) if quick else Sizes(100, 500, 500)
+    digits = Sizes(20, 50, 60) if quick else Sizes(150, 100, 250)
+    return [
+        Study("signs, no entry", load_signs, (1, 4, 5), 17, linear_kernel, signs),
+        Study("signs, road work", load_signs, (1, 4, 5), 25, linear_kernel, signs),
+        Study("digits, letter a", load_characters, tuple("0123"), "a", paper_rbf, digits),
+        Study("digits, letter i", load_characters, tuple("0123"), "i", paper_rbf, digits),
+    ]
+
+
+def draw(study: Study, X: np.ndarray, target: np.ndarray, seed: int) -> Partition:
+    rng = np.random.default_rng(seed)
+    train, test, sizes = [], [], study.sizes
+    for label in study.classes:
+        rows = rng.permutation(np.flatnonzero(target == label))
+        train.append(rows[: sizes.n_per_class])
+        test.append(rows[sizes.n_per_class : sizes.n_per_class + sizes.n_test_per_class])
+    universum = rng.permutation(np.flatnonzero(target == study.universum))[: sizes.m]
+    fitted = X[np.concatenate([*train, universum])]
+    codes = np.arange(len(study.classes))
+    return Partition(
+        gram=study.kernel(fitted, fitted),
+        y=np.r_[np.repeat(codes, sizes.n_per_class), np.full(len(universum), UNIVERSUM)],
+        test=study.kernel(X[np.concatenate(test)], fitted),
+        y_test=np.repeat(codes, [len(rows) for rows in test]),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# One partition
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All cells of a partition: the searches by criterion, and the test error of every cell."""
+
+    searches: dict[Any, UniversumSVCCV]
+    test_errors: np.ndarray
+
+    def selected(self, criterion: Any, rule: Rule) -> tuple[float, float, bool]:
+        """Test errors of the model selected and of its plain SVM; whether it has a universum."""
+        search = self.searches[criterion]
+        wrong = search.left_out_errors_
+        choice = choose(search.results_, wrong, np.ones(wrong.shape[1]), joint=False, rule=rule)
+        chosen, plain = self.test_errors[choice.best], self.test_errors[choice.plain]
+        return float(chosen), float(plain), choice.best != choice.plain
+
+
+def judge(partition: Partition, criteria: tuple[Any, ...]) -> Outcome:
+    """Search all cells by every criterion, and test them."""
+    searches = {}
+    with TemporaryDirectory() as folder:  # the criteria of leave-one-out share their fits
+        for criterion in criteria:
+            searches[criterion] = UniversumSVCCV(
+                kernel="precomputed",
+                deltas=DELTAS,
+                universum_label=UNIVERSUM,
+                criterion=criterion,
+                joint=True,
+                memory=folder,
+            ).fit(partition.gram, partition.y)
+    test_errors = []
+    for params in searches[criteria[0]].results_["params"]:
+        model = UniversumSVC(kernel="precomputed", universum_label=UNIVERSUM, **params)
+        model.fit(partition.gram, partition.y)
+        test_errors.append(np.mean(model.predict(partition.test) != partition.y_test))
+    return Outcome(searches, np.array(test_errors))
+
+
+def outcomes_of(
+    study: Study, seeds: range, criteria: tuple[Any, ...], n_jobs: int
+) -> list[Outcome]:
+    X, target = study.load()
+    tasks = (delayed(judge)(draw(study, X, target, seed), criteria) for seed in seeds)
+    return Parallel(n_jobs=n_jobs)(tasks)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables
+
+
+def mean_and_error(values: Any) -> tuple[float, float]:
+    """Mean and standard error, in per cent."""
+    values = 100.0 * np.asarray(values, dtype=float)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def selection_table(study: Study, outcomes: list[Outcome], criteria: tuple[Any, ...]) -> Table:
+    sizes = study.sizes
+    table = Table(
+        f"Test error of the selected model: {study.name}",
+        ["criterion", "error %", "s.e.", "plain SVM %", "difference", "s.e. of it",
+         "universum chosen", "best in hindsight %"],
+        f"{len(outcomes)} partitions, {sizes.n_per_class} training and {sizes.n_test_per_class} "
+        f"test images a class, {sizes.m} universum images. `plain SVM` is the one that step (a) "
+        "selects by the same criterion; `best in hindsight` the smallest test error of all cells "
+        "of each partition.",
+    )  # fmt: skip
+    hindsight, _ = mean_and_error([outcome.test_errors.min() for outcome in outcomes])
+    worst = -np.inf
+    for criterion in criteria:
+        chosen, plain, used = zip(*(o.selected(criterion, Rule()) for o in outcomes), strict=True)
+        difference, error = mean_and_error(np.subtract(chosen, plain))
+        worst = max(worst, difference - error)
+        table.add(
+            criterion_name(criterion), *mean_and_error(chosen), mean_and_error(plain)[0],
+            difference, error, f"{sum(used)} of {len(used)}", hindsight,
+        )  # fmt: skip
+    table.goal(
+        "never worse than the plain SVM by more than one standard error",
+        worst <= 1e-9,
+        f"{worst:+.2f} points beyond it at the worst",
+    )
+    return table
+
+
+def distance_table(results: dict[str, list[Outcome]], criteria: tuple[Any, ...]) -> Table:
+    table = Table(
+        "Distance of the criteria from the exact leave-one-out error",
+        ["data", "criterion", "mean |difference|", "largest", "mean difference"],
+        "Over all cells of all partitions, as fractions of the training points.",
+    )
+    worst = 0.0
+    for name, outcomes in results.items():
+        exact = np.array([o.searches["loo"].results_["error"] for o in outcomes])
+        for criterion in criteria:
+            found = np.array([o.searches[criterion].results_["error"] for o in outcomes])
+            distance = np.abs(found - exact)
+            if criterion == "loo-estimate":
+                worst = max(worst, float(distance.mean()))
+            table.add(
+                name,
+                criterion_name(criterion),
+                float(distance.mean()),
+                float(distance.max()),
+                float((found - exact).mean()),
+            )
+    table.goal("loo-estimate within 0.01 on average", worst <= 0.01, f"{worst:.4f} at the worst")
+    return table
+
+
+def rule_table(study: Study, outcomes: list[Outcome], criteria: tuple[Any, ...]) -> Table:
+    table = Table(
+        f"Rules: {study.name}",
+        ["criterion", "ties of C", "ties of Δ", "gate", "error %", "plain SVM %", "difference",
+         "s.e. of it", "universum chosen"],
+        f"{len(outcomes)} partitions for development. A gate of g asks for a gain of more than g "
+        "standard errors of the paired difference; 'tie' lets the universum win ties.",
+    )  # fmt: skip
+    gates: list[dict[str, Any]] = [{"gate": g} for g in (0.0, 0.5, 1.0, 1.5, 2.0)]
+    gates.insert(0, {"ties_to_universum": True})
+    for criterion, plain_ties, universum_ties, gate in product(
+        criteria, ("C", "hinge"), ("delta", "hinge"), gates
+    ):
+        rule = Rule(plain_ties=plain_ties, universum_ties=universum_ties, **{"gate": 0.0, **gate})
+        chosen, plain, used = zip(*(o.selected(criterion, rule) for o in outcomes), strict=True)
+        table.add(
+            criterion_name(criterion), plain_ties, universum_ties, gate.get("gate", "tie"),
+            mean_and_error(chosen)[0], mean_and_error(plain)[0],
+            *mean_and_error(np.subtract(chosen, plain)), f"{sum(used)} of {len(used)}",
+        )  # fmt: skip
+    return table
+
+
+def criterion_name(criterion: Any) -> str:
+    return f"{criterion}-fold CV" if isinstance(criterion, int) else criterion
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
+    parser.add_argument("--development", action="store_true", help="compare rules instead")
+    parser.add_argument("--partitions", type=int, default=None, help="ten if not given")
+    parser.add_argument("--only", help="studies whose name contains this")
+    parser.add_argument("--criteria", nargs="+", default=CRITERIA, help="all if not given")
+    parser.add_argument("--jobs", type=int, default=1, help="partitions at a time")
+    arguments = parser.parse_args()
+    # The gap that was reached is a column of every search's results.
+    warnings.filterwarnings("ignore", message="The solver stopped|.* did not reach tol")
+    criteria = tuple(int(c) if str(c).isdigit() else c for c in arguments.criteria)
+    n_partitions = arguments.partitions or (2 if arguments.quick else 10)
+    first = FIRST_DEVELOPMENT_SEED if arguments.development else 0
+    kind = "rules" if arguments.development else "criteria"
+    report = Report(kind, "What the criteria select", quick=arguments.quick)
+    results = {}
+    for study in studies(arguments.quick):
+        if arguments.only and arguments.only not in study.name:
+            continue
+        seeds = range(first, first + n_partitions)
+        outcomes = outcomes_of(study, seeds, criteria, arguments.jobs)
+        results[study.name] = outcomes
+        table = rule_table if arguments.development else selection_table
+        report.add(table(study, outcomes, criteria))
+    if "loo" in criteria and not arguments.development:
+        report.add(distance_table(results, criteria))
+    report.store()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""A search on a cluster that joblib knows gives what a serial search gives, to the last digit.
+
+`musvm` has no code for clusters. These tests hold joblib's backends, and that every task fixes
+its own number of BLAS threads, to that promise.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+
+from musvm import UniversumSVCCV
+
+rng = np.random.default_rng(2)
+N, M = 90, 200  # large enough for joblib to send the Gram matrix by itself
+Y = np.arange(N) % 3
+X = 1.2 * rng.normal(size=(3, 8))[Y] + rng.normal(size=(N, 8))
+U = rng.normal(size=(M, 8))
+
+
+def fitted(**parameters) -> UniversumSVCCV:
+    search = UniversumSVCCV([0.1, 1.0, 10.0], gammas=[0.05, 0.2], deltas=[0, 0.1], **parameters)
+    return search.fit(X, Y, universum=U)
+
+
+def assert_identical(found: UniversumSVCCV, expected: UniversumSVCCV) -> None:
+    tables = [pd.DataFrame(s.results_).drop(columns="seconds") for s in (found, expected)]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    assert np.array_equal(found.left_out_margins_, expected.left_out_margins_)
+    assert np.array_equal(found.best_estimator_.dual_coef_, expected.best_estimator_.dual_coef_)
+
+
+@pytest.fixture(params=["span", "loo-estimate", 3], ids=str)
+def criterion(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["one thread", "two threads"])
+def dask_client(request):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with warnings.catch_warnings():
+        # Of Dask's own making, and none of our business.
+        warnings.simplefilter("ignore")
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=request.param, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:distributed")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_dask(dask_client, criterion):
+    with joblib.parallel_config(backend="dask"):
+        found = fitted(criterion=criterion)
+    assert_identical(found, fitted(criterion=criterion))
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    joblib_ray = pytest.importorskip("ray.util.joblib", reason="Ray is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        joblib_ray.register_ray()
+        yield
+        ray.shutdown()
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_ray(criterion):
+    with joblib.parallel_config(backend="ray"):
+        found = fitted(criterion=criterion)
+    assert_identical(found, fitted(criterion=criterion))
