@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from musvm.display import ProjectionHistogramDisplay
 from musvm.estimator import UniversumSVC
+from musvm.loo import loo_error
 from musvm.model_file import load, save
 from musvm.rejection import RejectingClassifier
 from musvm.search import UniversumSplit, UniversumSVCCV
@@ -15,6 +16,7 @@ __all__ = [
     "UniversumSVCCV",
     "UniversumSplit",
     "load",
+    "loo_error",
     "save",
 ]
 

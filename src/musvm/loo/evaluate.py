@@ -7,7 +7,7 @@ training rows are left out; the universum always stays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,8 @@ class LeaveOneOutResult:
         optimality. For "loo" only, like all that follows.
 
     certified : ndarray of shape (n,) or None
-        Whether the largest decision value leads by more than `radius`, so that the prediction is
-        proven. False only where two labels tie up to the accuracy of the arithmetic.
+        Whether the prediction is proven. It is not where two labels tie up to the accuracy of
+        the arithmetic.
 
     n_without_resolve : int or None
         Points that needed no left-out model to be trained.
@@ -73,13 +73,13 @@ class LeaveOneOutResult:
 
     method: str
     error: float
-    predictions: Any
-    decision_values: FloatArray | None
-    margins: FloatArray
-    types: IntArray
+    predictions: Any = field(repr=False)
+    decision_values: FloatArray | None = field(repr=False)
+    margins: FloatArray = field(repr=False)
+    types: IntArray = field(repr=False)
     two_active_share: float
-    radius: FloatArray | None = None
-    certified: Any = None
+    radius: FloatArray | None = field(default=None, repr=False)
+    certified: Any = field(default=None, repr=False)
     n_without_resolve: int | None = None
     types_kept_share: float | None = None
 

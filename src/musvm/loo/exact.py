@@ -161,6 +161,8 @@ class _Search:
     def _solve(self, best: Certificates) -> None:
         """Leave out a single point, by the solver."""
         kept = np.delete(np.arange(self.problem.n_points), best.points)
+        if not len(kept):
+            return
         without = replace(
             self.problem,
             gram=np.ascontiguousarray(self.problem.gram[np.ix_(kept, kept)]),

@@ -22,13 +22,13 @@ Schur complement H - phi' B phi of the new directions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.loo.active import NEGATIVE, POSITIVE, ActiveSets, BoolArray, StateArray, own_labels
 from musvm.loo.reduced import Reduced
-
 
 # Beyond as many changes as this, or as the base has directions, there is little left of the base.
 MAX_CHANGES = 200
@@ -67,9 +67,9 @@ class Changes:
     blocks : problem, index in A, and (., L) labels whose sum is to be held
     """
 
-    held: tuple[IntArray, IntArray, IntArray]
-    new: tuple[IntArray, IntArray, IntArray, IntArray]
-    blocks: tuple[IntArray, IntArray, FloatArray]
+    held: tuple[Any, ...]
+    new: tuple[Any, ...]
+    blocks: tuple[Any, ...]
 
     def count(self, n_problems: int) -> IntArray:
         """The number of changes of each problem, (T,)."""
@@ -78,12 +78,8 @@ class Changes:
 
     def select(self, problems: BoolArray) -> Changes:
         """The changes of some of the problems."""
-        return Changes(
-            *(
-                tuple(array[problems[part[0]]] for array in part)
-                for part in (self.held, self.new, self.blocks)
-            )
-        )
+        parts = (self.held, self.new, self.blocks)
+        return Changes(*(tuple(array[problems[part[0]]] for array in part) for part in parts))
 
 
 class StackedNewton:
@@ -121,7 +117,7 @@ class StackedNewton:
         changes = self._changes(group_codes(sets))
         usable = changes.count(T) <= max(MAX_CHANGES, len(reduced.directions))
         corrections = _Corrections(self, changes.select(usable))
-        for k in np.flatnonzero(usable):
+        for k in np.flatnonzero(usable).tolist():
             corrections.apply(k, w[k], moves[k], v[k], s_R[k], x_A[k])
         x = np.empty_like(slopes)
         x[..., R] = self._spread(w) + moves
@@ -137,8 +133,8 @@ class StackedNewton:
 
     def _changes(self, codes: StateArray) -> Changes:
         R, A = self.reduced.kept, self.reduced.eliminated
-        held: list[tuple] = []
-        new: list[tuple] = []
+        held: list[tuple[Any, ...]] = []
+        new: list[tuple[Any, ...]] = []
         for code in (1, 2):
             before, after = self._base[:, R] == code, codes[..., R] == code
             if not (before.any() or after.any()):
@@ -162,7 +158,7 @@ def _unset_first(mask: BoolArray, rows: BoolArray) -> None:
     mask[k, mask[k, :, row].argmax(axis=1), row] = False
 
 
-def _blocks(codes: StateArray) -> tuple[IntArray, IntArray, FloatArray]:
+def _blocks(codes: StateArray) -> tuple[Any, ...]:
     """The labels whose sums are held in rows of A: single ones, and the second of two groups."""
     lost, second = codes == 0, (codes == 2).any(axis=1)
     without = ~(codes == 1).any(axis=1)
@@ -175,7 +171,7 @@ def _blocks(codes: StateArray) -> tuple[IntArray, IntArray, FloatArray]:
     return _joined([(k, row, vectors[: len(k)]), (k2, row2, vectors[len(k) :])], 3)
 
 
-def _joined(parts: list, n_arrays: int) -> tuple:
+def _joined(parts: list[tuple[Any, ...]], n_arrays: int) -> tuple[Any, ...]:
     """The arrays of all parts together, sorted by the first of them."""
     if not parts:
         return (np.empty(0, dtype=np.intp),) * n_arrays

@@ -1,0 +1,220 @@
+"""`loo_error`: leave-one-out for a fitted estimator and the data it was fitted on.
+
+The estimator's dual problem is stated once more, on single rows: where `fit` merges copies of a
+row into one block of the dual, leaving out one copy must leave the others. Its solution on single
+rows is the fitted one, each block shared out in proportion to the caps of its rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from musvm import _validation as validation
+from musvm._progress import Progress
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.solve import DualSolution
+from musvm.estimator import UniversumSVC
+from musvm.kernels import is_positive_semidefinite
+from musvm.loo.evaluate import LeaveOneOutResult, evaluate
+from musvm.loo.exact import leads
+from musvm.loo.types import own_margins
+
+# The objective, computed from the data again, agrees with `objective_` to rounding.
+SAME_OBJECTIVE = 1e-8
+
+
+def loo_error(
+    fitted: Any,
+    X: Any,
+    y: Any,
+    universum: Any = None,
+    *,
+    method: str = "span",
+    verbose: int = 0,
+) -> LeaveOneOutResult:
+    """Leave-one-out error of a fitted model, on the data it was fitted on.
+
+    Every training point is left out once, and counts as an error if the model trained without it
+    would misclassify it. Universum points are never left out.
+
+    Parameters
+    ----------
+    fitted : UniversumSVC
+        The fitted model, or a fitted search whose `best_estimator_` it is.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+        The `X` of its `fit`. Other data is refused.
+
+    y : array-like of shape (n_samples,)
+        The `y` of its `fit`.
+
+    universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of such \
+arrays, default=None
+        The `universum` of its `fit`.
+
+    method : {'span', 'span-2016', 'loo-estimate', 'loo'}, default='span'
+        How the error is found, from the cheapest to the exact one.
+
+        'span' and 'span-2016' bound it without predicting anything: a support vector counts as an
+        error if it depends too little on the others. They assume that leaving out a point changes
+        no other point's type, which rarely holds. 'span-2016' also counts every support vector at
+        its bound as an error.
+
+        'loo-estimate' predicts every point after a linear correction of the model.
+
+        'loo' is the exact error. Its predictions are those of models trained without the point,
+        and proven to be; few of these models have to be trained to the end.
+
+    verbose : int, default=0
+        1 shows the progress of 'loo'.
+
+    Returns
+    -------
+    result : LeaveOneOutResult
+        With attributes `error`, `predictions`, `decision_values`, `margins`, `types` and others.
+        There is one entry for every training point, in the order of `X`, rows of
+        `universum_label` skipped. In `types` the universum points follow. Points of zero weight
+        have the model's own predictions and do not count in the error.
+
+    See Also
+    --------
+    UniversumSVCCV : Chooses parameters by these errors.
+
+    Notes
+    -----
+    A point of weight 2 is left out as a whole; of two equal rows one is left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from musvm import UniversumSVC, loo_error
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = UniversumSVC(C=10).fit(X, y)
+    >>> result = loo_error(clf, X, y, method="loo")
+    >>> round(result.error, 3), bool(result.certified.all())
+    (0.04, True)
+    >>> y[result.predictions != y], result.predictions[result.predictions != y]
+    (array([1, 1, 1, 1, 2, 2]), array([2, 2, 2, 2, 1, 1]))
+    """
+    model = getattr(fitted, "best_estimator_", fitted)
+    if not isinstance(model, UniversumSVC):
+        raise TypeError(f"loo_error needs a fitted UniversumSVC, got {type(model).__name__}.")
+    check_is_fitted(model)
+    data = _same_data(model, X, y, universum)
+    rows = _rows_of_the_dual(data, model._caps)
+    problem, solution = _restate(model, data, rows)
+    with Progress("Leaving out", verbose=verbose) as progress:
+
+        def advance(done: int, total: int) -> None:
+            progress.total = total
+            progress.update(done - progress.done)
+
+        result = evaluate(problem, solution, method, callback=advance)
+    return _for_the_caller(model, data, rows, result)
+
+
+def _same_data(model: UniversumSVC, X: Any, y: Any, universum: Any) -> validation.FitData:
+    data = validation.read(model, X, y, universum, None, reset=False)
+    if data.fingerprint != model._fingerprint:
+        raise ValueError(
+            "loo_error needs the X, y and universum that the model was fitted on, with the rows "
+            "in the same order; these are others."
+        )
+    return data
+
+
+def _rows_of_the_dual(data: validation.FitData, caps: FloatArray) -> IntArray:
+    """The rows of positive cap, training rows first."""
+    used = caps > 0
+    return np.concatenate(
+        [np.flatnonzero(used & data.is_training), np.flatnonzero(used & ~data.is_training)]
+    )
+
+
+def _restate(
+    model: UniversumSVC, data: validation.FitData, rows: IntArray
+) -> tuple[DualProblem, DualSolution]:
+    """The dual problem on single rows, and the fitted solution of it."""
+    kernel = model._settled_kernel()
+    gram = kernel.gram(data.X, rows, resolution=data.resolution)
+    if not (
+        kernel.is_psd_by_construction or is_positive_semidefinite(gram, resolution=data.resolution)
+    ):
+        warnings.warn(
+            "The kernel matrix is not positive semi-definite: left-out models are stationary "
+            "points of their problems, and nothing about them is proven.",
+            UserWarning,
+            stacklevel=3,
+        )
+    codes = data.codes[rows]
+    problem = DualProblem(
+        gram=gram,
+        y=np.ascontiguousarray(codes[codes != validation.UNIVERSUM]),
+        n_classes=len(data.classes),
+        caps=model._caps[rows],
+        delta=float(model.delta),
+        universum_loss=model.universum_loss,
+    )
+    alpha = np.ascontiguousarray(model._alpha[rows])
+    F = statement.decision_values(problem, alpha)
+    gap = float(np.maximum(statement.row_gaps(problem, alpha, F), 0.0).sum())
+    primal = statement.primal_objective(problem, alpha, F)
+    if abs(primal - model.objective_) > SAME_OBJECTIVE * abs(model.objective_):
+        raise ValueError("The parameters of the model were changed after it was fitted; fit again.")
+    return problem, DualSolution(alpha, F, primal, gap - primal, gap, 0, model.converged_)
+
+
+def _for_the_caller(
+    model: UniversumSVC, data: validation.FitData, rows: IntArray, result: LeaveOneOutResult
+) -> LeaveOneOutResult:
+    """The result for all rows of `fit`, in their order and with the caller's labels."""
+    training = np.flatnonzero(data.is_training)
+    order = np.concatenate([training, np.flatnonzero(~data.is_training)])
+    types = np.zeros(len(order), dtype=np.intp)
+    types[rows] = result.types
+    unused = np.setdiff1d(training, rows)
+    place = np.searchsorted(training, unused) - np.arange(len(unused))
+
+    def completed(found: Any, of_unused: Any) -> Any:
+        return None if found is None else np.insert(found, place, of_unused, axis=0)
+
+    values, radius = _as_fitted(model, data, unused)
+    F = completed(result.decision_values, values)
+    predictions = completed(result.predictions, values.argmax(axis=1))
+    return replace(
+        result,
+        types=types[order],
+        margins=completed(result.margins, own_margins(values, data.codes[unused])),
+        predictions=None if predictions is None else data.classes[predictions],
+        decision_values=F[:, 1] - F[:, 0] if F is not None and len(data.classes) == 2 else F,
+        radius=completed(result.radius, radius),
+        certified=completed(result.certified, leads(values) >= radius),
+        n_without_resolve=_plus(result.n_without_resolve, len(unused)),
+    )
+
+
+def _plus(count: int | None, more: int) -> int | None:
+    return None if count is None else count + more
+
+
+def _as_fitted(
+    model: UniversumSVC, data: validation.FitData, rows: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Decision values of rows that take no part in the fit, and what is certain about them."""
+    if not len(rows):
+        return np.empty((0, len(data.classes))), np.empty(0)
+    support = np.flatnonzero(model._alpha.any(axis=1))
+    if model.kernel == "precomputed":
+        across, own = data.X[np.ix_(rows, support)], data.X[rows, rows]
+    else:
+        kernel = model._settled_kernel()
+        across = kernel.matrix(data.X[rows], data.X[support])
+        own = np.array([kernel.matrix(data.X[[row]], data.X[[row]])[0, 0] for row in rows])
+    radius = np.sqrt(2.0 * model.dual_gap_ * np.maximum(own, 0.0))
+    return across @ model._alpha[support], radius
