@@ -28,7 +28,6 @@ from musvm.experiments.store import Record, Store
 
 PACKAGES = ("musvm", "numpy", "scipy", "scikit-learn")
 BOUNDS = ("span-2016", "span", "loo-estimate")
-TABLES = ("table2", "table3", "table4", "timing")
 FORMAT = 1  # Part of every cell's conditions: to be raised when the meaning of a cell changes.
 
 

@@ -30,10 +30,8 @@ class Store:
             content = json.loads(path.read_text(encoding="utf-8"))
             outcome: Record = content["outcome"]
             known = content["conditions"]
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError):  # not what `save` wrote: computed again
-            return None
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None  # not there, or not what `save` wrote
         return outcome if known == _plain(conditions) else None
 
     def save(self, conditions: Record, outcome: Record) -> None:
