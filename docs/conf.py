@@ -77,6 +77,7 @@ sphinx_gallery_conf = {
     "doc_module": ("musvm",),
     "backreferences_dir": "reference/generated/backreferences",
     "abort_on_example_error": True,
+    "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,

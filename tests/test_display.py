@@ -21,9 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from musvm import ProjectionHistogramDisplay, UniversumSVC
+from musvm import ProjectionHistogramDisplay, UniversumSVC, UniversumSVCCV
 from musvm._projections import Projections, project
 from musvm.display import _bin_edges, _Grid
+from musvm.universum import WithUniversum
 
 matplotlib = pytest.importorskip("matplotlib", reason="displays need matplotlib")
 matplotlib.use("Agg")
@@ -194,6 +195,8 @@ def test_sparse_points_and_a_universum_in_parts():
     [
         make_pipeline(StandardScaler(), UniversumSVC()),
         GridSearchCV(UniversumSVC(), {"C": [0.1, 1.0]}, cv=3),
+        UniversumSVCCV([0.1, 1.0], criterion=3),
+        WithUniversum(UniversumSVC(), random_state=0),
         LogisticRegression(),
         SVC(decision_function_shape="ovr"),
     ],
@@ -205,11 +208,14 @@ def test_other_classifiers(estimator):
     assert_draws(display, 0, estimator.decision_function(X), Y, estimator.decision_function(U))
 
 
-def test_marked_universum_inside_a_pipeline():
+def test_marked_universum_inside_a_pipeline_or_a_search():
     Z, labels = np.vstack([X, U]), np.r_[Y, np.full(len(U), 9)]
-    pipe = make_pipeline(StandardScaler(), UniversumSVC(universum_label=9)).fit(Z, labels)
-    display = ProjectionHistogramDisplay.from_estimator(pipe, Z, labels)
-    assert_draws(display, 0, pipe.decision_function(X), Y, pipe.decision_function(U))
+    pipe = make_pipeline(StandardScaler(), UniversumSVC(universum_label=9))
+    search = UniversumSVCCV([1.0], deltas=[0.0], criterion=3, universum_label=9)
+    for model in (pipe, search):
+        model.fit(Z, labels)
+        display = ProjectionHistogramDisplay.from_estimator(model, Z, labels)
+        assert_draws(display, 0, model.decision_function(X), Y, model.decision_function(U))
 
 
 def test_from_projections_draws_the_same():

@@ -125,7 +125,9 @@ def crammer_singer_objective(W: np.ndarray, X, y: np.ndarray, caps: np.ndarray) 
 
 def liblinear(C: float, X, y, sample_weight=None) -> np.ndarray:
     """LIBLINEAR's weights, all classes, run to convergence."""
-    peer = LinearSVC(multi_class="crammer_singer", fit_intercept=False, C=C, tol=1e-9)
+    peer = LinearSVC(
+        multi_class="crammer_singer", fit_intercept=False, C=C, tol=1e-9, random_state=0
+    )
     with warnings.catch_warnings():
         # It ignores max_iter and, in older versions, miscounts its iterations. Whether it has
         # converged is seen from its objective, which the tests compare with a certified one.
@@ -188,7 +190,9 @@ def test_weights_are_those_of_liblinear():
 def test_two_classes_are_the_binary_svm_of_twice_the_C():
     points, y = X[Y < 2], Y[Y < 2]
     clf = UniversumSVC(0.5, kernel="linear", tol=1e-9).fit(points, y)
-    peer = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6)
+    peer = LinearSVC(
+        C=1.0, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6, random_state=0
+    )
     peer.fit(points, y)
     assert clf.coef_.shape == (1, X.shape[1])
     np.testing.assert_allclose(clf.coef_, peer.coef_, atol=1e-3)

@@ -19,8 +19,9 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from musvm import UniversumSVC, UniversumSVCCV, report
+from musvm import UniversumSVC, UniversumSVCCV, loo_error, report
 from musvm.report import content, page, text
+from musvm.universum import diagnose
 from report_page import Page, assert_counts
 
 pytest.importorskip("plotly", reason="the report needs plotly")
@@ -111,7 +112,11 @@ def test_the_models_compared_are_those_of_the_fit(points, model, written):
     assert shown.table("models")[0] == ["quantity", "plain SVM", "MU-SVM, Δ = 0.1"]
     rows = shown.quantities("models")
     errors = [100 * (1 - m.score(X, y)) for m in (plain, model)]
-    assert rows["training error"] == [f"{error:.1f} %" for error in errors]
+    assert rows["training error"] == [f"{error:.1f}\xa0%" for error in errors]
+    bounds = [loo_error(plain, X, y), loo_error(model, X, y, U)]
+    assert rows["criterion"] == [f"{100 * bound.error:.1f}\xa0%" for bound in bounds]
+    said = shown.section("summary").text
+    assert f"leave-one-out error is {rows['criterion'][0]} for the plain SVM, " in said
     for cell, fitted in zip(rows["objective"], (plain, model), strict=True):
         assert float(cell) == pytest.approx(fitted.objective_, rel=1e-3)
     assert rows["training support vectors"] == [str(len(m.support_)) for m in (plain, model)]
@@ -139,12 +144,43 @@ def test_certified_labels_are_those_of_the_optimum(points, tol):
     (described,) = family.path([coarse.delta])
     K = np.ones(len(X) + len(U))  # K(x, x) of the RBF kernel
     lead = coarse.projections(np.vstack([X, U])).max(axis=1)
-    certified = lead > 2 * np.sqrt(coarse.dual_gap_ * K)
+    certified = lead > np.sqrt(2 * coarse.dual_gap_ * K)
     numbers = described.certified_training, described.certified_universum
     assert numbers == (certified[: len(X)].sum(), certified[len(X) :].sum())
     labels = [fitted.predict(np.vstack([X, U])) for fitted in (coarse, exact)]
     assert np.array_equal(labels[0][certified], labels[1][certified])
     assert tol > 1e-3 or certified.any(), "nothing was certified, so nothing was tested"
+
+
+def test_the_diagnosis_is_that_of_the_plain_model(points, model, written):
+    X, y, U = points
+    plain = UniversumSVC(2.0, kernel="linear", tol=1e-8).fit(X, y)
+    (expected,) = diagnose(plain, X, y, U)
+    shown = written(model, *points)
+    assert expected.sentence in shown.section("diagnosis").text
+    rows = shown.quantities("diagnosis")
+    measures = expected.measures
+    assert rows["verdict"] == [expected.verdict]
+    assert rows["points"] == ["25"]
+    assert rows["mean spread"] == [f"{measures.spread:.3f}"]
+    assert rows["label evenness"] == [f"{measures.label_entropy:.3f}"]
+    assert rows["separability"] == [f"{100 * measures.separability:.1f}\xa0%"]
+    assert rows["piling"] == [f"{100 * measures.piling:.1f}\xa0%"]
+    assert rows["inside margins"] == [f"{100 * measures.inside:.1f}\xa0%"]
+
+
+def test_the_parts_of_a_universum_are_ranked(points, written):
+    X, y, U = points
+    plain = UniversumSVC(2.0, kernel="linear", tol=1e-8).fit(X, y)
+    own = X[y == 0] + 0.01  # taken for class 0
+    universum = (own, U)
+    shown = written(model_of((X, y, universum)), X, y, universum, deltas=[])
+    ranked = list(diagnose(plain, X, y, {"part 1": own, "part 2": U}))
+    assert [part.name for part in ranked] == ["part 2", "part 1"]
+    assert shown.table("diagnosis")[0] == ["quantity", "universum", "part 2", "part 1"]
+    assert shown.quantities("diagnosis")["verdict"][1:] == [part.verdict for part in ranked]
+    said = shown.section("diagnosis").text
+    assert said.index(f"part 2: {ranked[0].sentence}") < said.index(f"part 1: {ranked[1].sentence}")
 
 
 def test_the_data_in_numbers(points, model, written):
@@ -314,7 +350,7 @@ def test_the_table_of_the_search(points, search, written):
     assert len(rows) == len(search.results_["error"]) == 5
     assert [row[header.index("step")] for row in rows] == ["a", "a", "a", "b", "b"]
     assert [row[header.index("error")] for row in rows] == [
-        f"{100 * error:.1f} %" for error in search.results_["error"]
+        f"{100 * error:.1f}\xa0%" for error in search.results_["error"]
     ]
     assert [float(row[header.index("C")]) for row in rows] == search.results_["C"].tolist()
     assert [row[header.index("Δ")] for row in rows] == ["–", "–", "–", "0", "0.3"]
@@ -327,9 +363,18 @@ def test_the_table_of_the_search(points, search, written):
 def test_the_summary_of_a_search(points, search, written):
     shown = written(search, *points)
     said = shown.section("summary").text
-    assert f"3-fold cross-validation error {100 * search.best_score_:.1f} %" in said
+    assert f"3-fold cross-validation error {100 * search.best_score_:.1f}\xa0%" in said
     chosen = "MU-SVM" if search.universum_helps_ else "plain SVM"
     assert f"The search chose the {chosen}" in said
+
+
+def test_a_search_that_never_used_the_universum(points, written):
+    X, y, U = points
+    search = UniversumSVCCV([1.0, 10.0], kernel="linear", universum_weights=[0], criterion="span")
+    shown = written(search.fit(X, y, universum=U), X, y, U)
+    assert "No cell of it used the universum." in shown.section("summary").text
+    assert shown.quantities("models")["criterion"][1] == text.MISSING
+    assert "span bound on the leave-one-out error" in shown.section("search").text
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -348,7 +393,7 @@ def test_a_search_in_label_form(points, written, joint):
     shown = written(search, together, labels, deltas=[])
     assert "cross-validation error" in shown.section("search").text
     assert len(shown.table("search")) == 1 + (8 if joint else 5)
-    errors = [float(cell.removesuffix(" %")) for cell in shown.quantities("models")["criterion"]]
+    errors = [float(cell.removesuffix("\xa0%")) for cell in shown.quantities("models")["criterion"]]
     results = search.results_
     same = (results["C"] == search.best_params_["C"]) & (
         results["gamma"] == results["gamma"][search.best_index_]

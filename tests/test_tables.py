@@ -307,7 +307,7 @@ def test_npz_with_and_without_names(write):
         ({"X": np.array([["a"]]), "y": np.arange(1)}, "matrix of numbers"),
         ({"X": np.eye(2) * 1j, "y": np.arange(2)}, "matrix of numbers"),
         ({"X": np.array([[1.0], [np.inf]]), "y": np.arange(2)}, r"infinite at \[1, 0\]"),
-        ({"X": np.array([[None]]), "y": np.arange(1)}, "'X.npy' is no array"),
+        ({"X": np.array([[None]]), "y": np.arange(1)}, "'X.npy' is no array we read"),
         ({"X": np.eye(2), "y": np.arange(2), "feature_names": np.array(["a"])}, "one name for"),
     ],
 )

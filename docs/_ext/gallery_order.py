@@ -20,6 +20,7 @@ FIRST = (
     "plot_sum_or_max.py",
     "plot_certificate.py",
     "plot_model_file.py",
+    "plot_report.py",
 )
 
 

@@ -61,14 +61,15 @@ class Projections:
 
 
 def nested(estimator: Any) -> Iterator[Any]:
-    """The estimator, then what pipelines and searches hold inside, down to the classifier."""
+    """The estimator, then what pipelines, searches and wrappers hold, down to the classifier."""
     inner = estimator
-    while inner is not None:
+    while hasattr(inner, "fit"):
         yield inner
         if hasattr(inner, "steps"):
             inner = inner.steps[-1][1]
         else:
-            inner = getattr(inner, "best_estimator_", getattr(inner, "estimator", None))
+            names = ("best_estimator_", "estimator_", "estimator")  # a fitted one comes first
+            inner = next((getattr(inner, name) for name in names if hasattr(inner, name)), None)
 
 
 def universum_label(estimator: Any) -> Any:

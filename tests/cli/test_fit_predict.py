@@ -127,7 +127,7 @@ def test_fit_tells_what_was_done(folder):
     assert facts["chosen by"] == "2-fold cross-validation, 3 cells"
     assert re.fullmatch(r"relative duality gap \d\.\de-\d\d", facts["certificate"])
     assert facts["model"] == "model.skops"
-    assert "labels are taken from the last column, 'species'" in result.stderr
+    assert "labels are those of the last column, 'species'" in result.stderr
     assert "\x1b" not in result.output
 
 

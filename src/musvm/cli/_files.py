@@ -13,7 +13,7 @@ import typer
 
 from musvm._files import replacing
 from musvm.cli._terminal import fail, note
-from musvm.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, read
+from musvm.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, listed, read
 
 # ---------------------------------------------------------------------------------------------
 # Tables
@@ -62,7 +62,7 @@ def _split_universum(table: Table, label: str | None) -> tuple[Table, Table | No
     assert table.labels is not None
     marked = table.labels == label
     if not marked.any():
-        known = ", ".join(map(repr, np.unique(table.labels).tolist()[:10]))
+        known = listed(np.unique(table.labels).tolist(), most=10)
         fail(f"{table.path}: no row has the universum label {label!r}; labels are {known}")
     if marked.all():
         fail(f"{table.path}: all rows have the universum label {label!r}")

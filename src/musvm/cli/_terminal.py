@@ -23,15 +23,21 @@ Item = TypeVar("Item")
 # Errors, warnings and notes, on stderr
 
 
+LONGEST_MESSAGE = 1000
+
+
 def fail(message: str) -> NoReturn:
-    """End with one line on stderr."""
-    typer.echo(f"Error: {message}", err=True)
+    """End with one line on stderr, whatever other libraries have quoted in it."""
+    line = printable(message)
+    if len(line) > LONGEST_MESSAGE:
+        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
+    typer.echo(f"Error: {line}", err=True)
     raise typer.Exit(1)
 
 
 def note(message: str) -> None:
     """One line on stderr that the user should know."""
-    typer.echo(f"Note: {message}", err=True)
+    typer.echo(f"Note: {printable(message)}", err=True)
 
 
 @contextmanager
@@ -59,7 +65,7 @@ def mistakes_in_one_line() -> Iterator[None]:
 
 
 def _print_warning(message: Warning | str, *context: Any) -> None:
-    typer.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(f"Warning: {printable(' '.join(str(message).split()))}", err=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -70,8 +76,14 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+def printable(text: str) -> str:
+    """The text with its control characters written out: names from files are nobody's commands."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def print_facts(facts: Mapping[str, str]) -> None:
     """Names and values, one pair a line; on a terminal the names in bold, long values wrapped."""
+    facts = {printable(name): printable(value) for name, value in facts.items()}
     if sys.stdout.isatty():
         grid = Table.grid(padding=(0, 2))
         for name, value in facts.items():

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from musvm.cli._terminal import fail, note
-from musvm.tables import Table, classes_of, preparation, require_usable
+from musvm.tables import Table, classes_of, listed, preparation, require_usable, shown
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ def _checked_classes(train: Table) -> Any:
     assert train.labels is not None
     distinct, counts = np.unique(train.labels, return_counts=True)
     names = distinct.tolist()
-    place = train.path if train.target is None else f"{train.path}: column {train.target!r}"
+    place = train.path if train.target is None else f"{train.path}: column {shown(train.target)}"
     if len(names) < 2:
-        fail(f"{place}: there must be at least two classes; all labels are {names[0]!r}")
+        fail(f"{place}: there must be at least two classes; all labels are {shown(names[0])}")
     if len(names) > max(2, len(train) / 2) or any(map(_is_measurement, names)):
         fail(
-            f"{place}: {len(names)} different labels in {len(train)} rows, such as {names[0]!r}, "
-            "are no classes; --target names the column of the labels"
+            f"{place}: {len(names)} different labels in {len(train)} rows, such as "
+            f"{shown(names[0])}, are no classes; --target names the column of the labels"
         )
     if (counts == 1).any():
-        note(f"{place}: the label {names[int(np.argmin(counts))]!r} occurs only once")
+        note(f"{place}: the label {shown(names[int(np.argmin(counts))])} occurs only once")
     return classes_of(train.labels)
 
 
@@ -91,20 +91,19 @@ def note_unseen(pipeline: Any, table: Table) -> None:
             for column, known in zip(columns, branch[-1].categories_, strict=True):
                 unseen = sorted(set(table.X[column].dropna()) - set(known))
                 if unseen:
-                    shown = ", ".join(map(repr, unseen[:5])) + ", ..." * (len(unseen) > 5)
                     note(
-                        f"{table.path}: column {column!r} has categories that training has not: "
-                        f"{shown}; they count as none of the known ones"
+                        f"{table.path}: column {shown(column)} has categories that training has "
+                        f"not: {listed(unseen)}; they count as none of the known ones"
                     )
 
 
-def search(data: Prepared, parameters: Mapping[str, Any]) -> Any:
+def search(data: Prepared, parameters: Mapping[str, Any], *, with_universum: bool = True) -> Any:
     """The fitted search over the parameters that are given."""
     from musvm import UniversumSVCCV
 
     made = UniversumSVCCV(verbose=int(sys.stderr.isatty()), **parameters)
     try:
-        return made.fit(data.X, data.y, universum=data.universum)
+        return made.fit(data.X, data.y, universum=data.universum if with_universum else None)
     except ValueError as error:
         fail(" ".join(str(error).split()))
 

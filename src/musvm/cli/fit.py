@@ -256,6 +256,6 @@ def _error_in_words(search: dict[str, Any], has_universum: bool) -> str:
         return f"{plain:.2%} by this criterion"
     return (
         f"{plain:.2%} without universum, {plain - gain:.2%} with it by this criterion, a change of "
-        f"{-100 * gain:+.2f} +- {100 * search['universum_gain_se']:.2f} points: "
+        f"{0.0 - 100 * gain:+.2f} +- {100 * search['universum_gain_se']:.2f} points: "
         + ("the universum helps" if search["universum_helps"] else "the universum is left out")
     )

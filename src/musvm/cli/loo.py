@@ -53,6 +53,8 @@ def loo(
             zero_based=zero_based,
         )
         label = header.summary.get("universum_label")
+        if not universum and label is None and (sources := _universum_files(header)):
+            fail(f"{model}: was fitted with a universum; pass --universum {sources[0]}")
         tables = read_tables(train, universum or [], label, layout, format)
         result = _error(fitted, tables, method.value)
     facts = _facts(result, len(tables.train))
@@ -60,6 +62,13 @@ def loo(
         print_json({**facts, "predictions": _plain(result.predictions)})
     else:
         print_facts(_in_words(facts))
+
+
+def _universum_files(header: Any) -> list[str]:
+    """The universum tables of the fit, by the header's account."""
+    stored = header.summary.get("universum")
+    parts = stored if isinstance(stored, list) else []
+    return [str(part.get("file")) for part in parts if isinstance(part, dict)]
 
 
 def _error(fitted: Any, tables: Any, method: str) -> Any:
@@ -80,7 +89,7 @@ def _error(fitted: Any, tables: Any, method: str) -> Any:
             verbose=int(sys.stderr.isatty()),
         )
     except ValueError as error:
-        fail(" ".join(str(error).split()))
+        fail(f"{tables.train.path}: {' '.join(str(error).split())}")
 
 
 def _facts(result: Any, n: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from musvm.cli._files import (
     read_table,
     writing,
 )
-from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_table, table
+from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_table, printable, table
 from musvm.cli._training import note_unseen
 from musvm.tables import Table, as_text
 
@@ -142,7 +142,7 @@ class Answer:
         shown = self if len(self.classes) <= CLASSES_ON_TERMINAL else replace(self, decision=None)
         made = table("row", *shown.names, left=1)
         for number, (label, *values) in enumerate(shown.rows()[:ROWS_ON_TERMINAL], start=1):
-            made.add_row(str(number), Text(label), *(f"{value:.4f}" for value in values))
+            made.add_row(str(number), Text(printable(label)), *(f"{value:.4f}" for value in values))
         print_table(made)
         if len(self.labels) > ROWS_ON_TERMINAL:
             more = len(self.labels) - ROWS_ON_TERMINAL

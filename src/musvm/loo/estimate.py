@@ -25,12 +25,12 @@ from functools import cached_property
 
 import numpy as np
 
-from musvm.dual.newton import cholesky, cholesky_solve, find_face
+from musvm.dual.newton import cholesky_solve, find_face
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.loo.reduced import Reduced, ridge_of
+from musvm.loo.reduced import Reduced, cholesky_with_ridge
 
-# The dense inverse takes 128 MB then, or as much as the Gram matrix.
-DIRECT_LIMIT = 4000
+# The dense inverse takes 288 MB then, or as much as the Gram matrix.
+DIRECT_LIMIT = 6000
 CG_TOL, CG_MAX_ITER = 1e-4, 100
 
 
@@ -83,7 +83,8 @@ class Estimate:
 
     @cached_property
     def _gram_factor(self) -> FloatArray:
-        return cholesky(self.problem.gram.copy(), ridge_of(self.problem.gram))
+        K = self.problem.gram
+        return cholesky_with_ridge(K.copy, K)
 
     def _conjugate_gradients(self, points: IntArray) -> FloatArray:
         """One system for each point, side by side; vectors are (T, free variables)."""
@@ -139,8 +140,9 @@ def conjugate_gradients(
 
 
 def chunks(problem: DualProblem, points: IntArray) -> Iterator[IntArray]:
-    """The points in parts whose (T, L, M) arrays are no larger than the Gram matrix."""
-    size = max(problem.n_points // problem.n_classes, 1)
+    """The points in parts whose (T, L, M) arrays are a quarter of the Gram matrix, or 4 MB."""
+    entries = max(problem.n_points**2 // 4, 2**19)
+    size = max(entries // (problem.n_points * problem.n_classes), 1)
     for start in range(0, len(points), size):
         yield points[start : start + size]
 

@@ -18,6 +18,7 @@ e_l - e_l0, l0 the first label of the group.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,11 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from musvm.dual._descent import fill_hessian
-from musvm.dual.newton import RIDGE, Face, cholesky, cholesky_solve
+from musvm.dual.newton import RIDGE, Face, NotPositiveDefiniteError, cholesky, cholesky_solve
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
+
+# Columns handled at a time where a whole temporary matrix is to be avoided.
+STRIP = 256
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,19 @@ def directions_of(row: IntArray, label: IntArray, sizes: IntArray) -> Directions
     return Directions(row[other], label[other], label[starts[other]])
 
 
-def ridge_of(gram: FloatArray) -> float:
-    """What is added to the diagonal before a factorisation: the solver's own ridge."""
-    return RIDGE * float(gram.diagonal().mean())
+def cholesky_with_ridge(matrix: Callable[[], FloatArray], gram: FloatArray) -> FloatArray:
+    """The lower Cholesky factor of a matrix made from the Gram matrix, plus a ridge.
+
+    The ridge is the solver's own, or the smallest power of 100 times it that suffices: a matrix
+    with rounding errors above 1e-11, or an indefinite one, needs more of it.
+    """
+    size = float(np.abs(gram.diagonal()).mean())
+    ridge = RIDGE * (size if size > 0 else 1.0)
+    while True:
+        try:
+            return cholesky(matrix(), ridge)
+        except NotPositiveDefiniteError:
+            ridge *= 100.0
 
 
 class Reduced:
@@ -81,7 +95,6 @@ class Reduced:
         K, M = problem.gram, problem.n_points
         row_of_group = face.row[face.starts[:-1]]
         full = (face.sizes == problem.n_classes) & (row_of_group >= problem.n_train)
-        self.ridge = ridge_of(K)
         self.eliminated = row_of_group[full]
         self.kept = np.setdiff1d(np.arange(M), self.eliminated, assume_unique=True)
         self.position = np.full(M, -1)
@@ -91,10 +104,13 @@ class Reduced:
         rows, labels = self.position[face.row[rest]], face.label[rest]
         self.directions = directions_of(rows, labels, face.sizes[~full])
 
+        self._gram = K
+        self._factor = np.zeros((0, 0))
         self.W = np.zeros((0, M))
         self.S = K
         if len(self.eliminated):
-            self._factor = cholesky(K[np.ix_(self.eliminated, self.eliminated)], self.ridge)
+            within = np.ix_(self.eliminated, self.eliminated)
+            self._factor = cholesky_with_ridge(lambda: K[within], K)
             across = K[np.ix_(self.eliminated, self.kept)]
             self.W = np.ascontiguousarray(cholesky_solve(self._factor, across))
             self.S = K[np.ix_(self.kept, self.kept)]
@@ -102,17 +118,22 @@ class Reduced:
 
     def inverse_hessian(self) -> FloatArray:
         """(Z' S Z)^-1 over the directions of the face."""
-        return symmetric_inverse(cholesky(self.directions.hessian(self.S), self.ridge))
+        factor = cholesky_with_ridge(lambda: self.directions.hessian(self.S), self._gram)
+        return symmetric_inverse(factor)
 
     def inverse_eliminated(self) -> FloatArray:
         """K_AA^-1."""
-        return symmetric_inverse(self._factor) if len(self.eliminated) else np.zeros((0, 0))
+        return symmetric_inverse(self._factor.copy(order="F"))
 
 
 def symmetric_inverse(factor: FloatArray) -> FloatArray:
-    """(L L')^-1 from a lower Cholesky factor, both triangles filled."""
+    """(L L')^-1 from a lower Cholesky factor, in its place, both triangles filled."""
     if not len(factor):
         return factor
-    inverse, _ = lapack.dpotri(factor, lower=1)
-    lower = np.tril(inverse)
-    return np.ascontiguousarray(lower + np.tril(lower, -1).T)
+    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    for start in range(0, len(inverse), STRIP):
+        strip = slice(start, start + STRIP)
+        corner = np.tril(inverse[strip, strip])
+        inverse[strip, start:] = inverse[start:, strip].T
+        inverse[strip, strip] = corner + np.tril(corner, -1).T
+    return inverse

@@ -54,7 +54,9 @@ def squared_distances(
     """
     norms = np.sqrt(np.maximum(gram.diagonal(), 0.0))
     scale = np.where(norms > 0, norms, 1.0)
-    K = gram[np.ix_(inside, inside)] / np.outer(scale[inside], scale[inside])
+    K = gram[np.ix_(inside, inside)]
+    K /= scale[inside]
+    K /= scale[inside, None]
     pivots, inverse, coefficients = _independent(K)
 
     among = np.zeros(len(inside))

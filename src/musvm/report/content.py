@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from musvm._validation import universum_parts
 from musvm.display import _bin_edges
 from musvm.report import text
 from musvm.report.models import Described, Family
-from musvm.universum.diagnosis import Measures
+from musvm.universum.diagnosis import Measures, UniversumDiagnosis
 
 BINS = 28
 MAX_FEATURE_NAMES = 200
@@ -159,9 +158,9 @@ def data_facts(family: Family) -> list[tuple[str, str]]:
 def data_notes(family: Family) -> list[str]:
     """What a reader should know before trusting the rest."""
     notes = []
-    parts = universum_parts(family.given.universum)
+    parts = family.universum_parts
     if len(parts) > 1:
-        sizes = ", ".join(f"{part.shape[0]:,}" for part in parts)
+        sizes = ", ".join(f"{size:,}" for size in parts)
         notes.append(f"The universum consists of {len(parts)} parts of {sizes} points.")
     if family.model.kernel == "precomputed":
         notes.append("The kernel matrix was given, so there are no feature values to describe.")
@@ -229,14 +228,14 @@ def parameter_table(family: Family) -> Table:
     return Table("Parameters of the model", columns)
 
 
-def comparison_table(models: list[Described], criterion: list[Column]) -> Table:
-    """The models side by side."""
+def comparison_table(models: list[Described], errors: list[Any], criterion: str) -> Table:
+    """The models side by side; `errors` are those by the criterion."""
     return side_by_side(
         "The models compared" if len(models) > 1 else "The model in numbers",
         [model_name(model) for model in models],
         [
             column("training error", [m.training_error for m in models], text.percent),
-            *criterion,
+            column("criterion", errors, text.percent, criterion),
             column(
                 "objective",
                 [m.objective for m in models],
@@ -274,8 +273,12 @@ def _universum_columns(models: list[Described]) -> list[Column]:
     measures = [model.measures for model in models if model.measures is not None]
     if not measures:
         return []
+    support = column("universum support vectors", [m.n_universum_sv for m in models])
+    return [support, *_measure_columns(measures)]
+
+
+def _measure_columns(measures: list[Measures]) -> list[Column]:
     return [
-        column("universum support vectors", [m.n_universum_sv for m in models]),
         column(
             "mean spread",
             [m.spread for m in measures],
@@ -297,20 +300,26 @@ def _universum_columns(models: list[Described]) -> list[Column]:
     ]
 
 
-def diagnosis_table(measures: Measures) -> Table:
-    """What the plain SVM says about the universum."""
+def diagnosis_table(universa: list[UniversumDiagnosis]) -> Table:
+    """What the plain SVM says about the universum, and about each of its parts."""
+    measures = [universum.measures for universum in universa]
     quantities = [
-        ("separability", measures.separability, "training points on or beyond their margin"),
-        ("piling", measures.piling, "training points at their margin"),
-        ("inside margins", measures.inside, "universum points within the margins"),
+        column("points", [universum.n_points for universum in universa]),
+        column(
+            "separability",
+            [m.separability for m in measures],
+            text.percent,
+            "training points outside the margin or at it",
+        ),
+        column(
+            "piling", [m.piling for m in measures], text.percent, "training points at the margin"
+        ),
+        *_measure_columns(measures),
+        column("verdict", [universum.verdict for universum in universa]),
     ]
-    columns = [column(title, [value], text.percent, hint) for title, value, hint in quantities]
-    for title, value, hint in (
-        ("mean spread", measures.spread, "of the decision values of a universum point"),
-        ("label evenness", measures.label_entropy, "of the universum: 1 uniform, 0 all the same"),
-    ):
-        columns.append(column(title, [value], lambda value: f"{value:.3f}", hint))
-    return side_by_side("The universum, seen by the plain SVM", ["value"], columns)
+    return side_by_side(
+        "The universum, seen by the plain SVM", [u.name for u in universa], quantities
+    )
 
 
 def certificate_table(models: list[Described]) -> Table:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from musvm._progress import Progress
 from musvm.report import content, page, sentences, text
-from musvm.report.models import Described, Fit
-from musvm.report.subject import Subject
+from musvm.report.models import Described, Fit, left_out_error
+from musvm.report.subject import METHOD, Subject
 
 DELTAS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -144,7 +145,7 @@ class Document:
             "date": f"{datetime.now(UTC):%d %B %Y}",
             "has_universum": family.has_universum,
             "classes": [text.as_text(name) for name in family.data.classes.tolist()],
-            "summary": sentences.summary(self.subject, models),
+            "summary": sentences.summary(self.subject, models, self.errors),
             "facts": content.data_facts(family),
             "data_table": content.data_table(family),
             "notes": content.data_notes(family),
@@ -152,7 +153,7 @@ class Document:
             "search": self._search(),
             "models": {
                 "sentence": sentences.models(family, models),
-                "table": content.comparison_table(models, self._criterion()),
+                "table": content.comparison_table(models, self.errors, self.subject.criterion),
                 "parameters": content.parameter_table(family),
             },
             "path_table": content.path_table(self.plain, self.path),
@@ -173,17 +174,21 @@ class Document:
             "table": content.search_table(search.results_, int(search.best_index_)),
         }
 
-    def _criterion(self) -> list[content.Column]:
-        if self.subject.search is None:
-            return []
-        rows = [self.subject.best_cell(step) for step in "ab"[: len(self.models)]]
-        errors = [None if row is None else self.subject.results["error"][row] for row in rows]
-        return [content.column("criterion", errors, text.percent, self.subject.criterion)]
+    @cached_property
+    def errors(self) -> list[Any]:
+        """The errors of `models` by the criterion; None for a cell that was not searched."""
+        family, subject = self.family, self.subject
+        if subject.search is None:
+            fits = [family.plain_fit] + ([family.universum_fit] if self.path else [])
+            return [left_out_error(fit, METHOD) for fit in fits]
+        rows = [subject.best_cell(step) for step in "ab"[: len(self.models)]]
+        return [None if row is None else subject.results["error"][row] for row in rows]
 
     def _diagnosis(self) -> dict[str, Any]:
-        if self.plain.measures is None:
-            return {"sentence": "No universum was given.", "table": None}
+        if not self.family.has_universum:
+            return {"sentences": ["No universum was given."], "table": None}
+        universa = self.family.diagnosis(self.plain)
         return {
-            "sentence": sentences.DIAGNOSIS,
-            "table": content.diagnosis_table(self.plain.measures),
+            "sentences": sentences.diagnosis(universa),
+            "table": content.diagnosis_table(universa),
         }

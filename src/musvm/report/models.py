@@ -7,14 +7,17 @@ starts from its neighbour.
 
 A model is described by its projections (`musvm._projections`) and its certificate. With gap the
 duality gap and a positive semi-definite kernel, the objective is above the optimum by at most
-gap, and a difference f_k(x) - f_l(x) is off by at most 2 sqrt(gap K(x, x)). A predicted label
-that leads by more than that is *certified*: the exact optimum gives it too.
+gap, and so is the squared distance of the weights of a dual point from the optimal ones, because
+both P and D grow quadratically with it. So a difference f_k(x) - f_l(x) is off by at most
+sqrt(2 gap K(x, x)), and a predicted label that leads by more is *certified*: the exact optimum
+gives it too.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,7 +34,8 @@ from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.dual.solve import solve
 from musvm.estimator import UniversumSVC
 from musvm.kernels import is_positive_semidefinite
-from musvm.universum.diagnosis import Measures
+from musvm.loo import loo_error
+from musvm.universum.diagnosis import Diagnosis, Measures, UniversumDiagnosis
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,12 @@ class Family:
             self.data, np.ones(len(self.caps)), equal_rows=model.kernel != "precomputed"
         )
 
+    @property
+    def universum_parts(self) -> list[int]:
+        """Number of points of each array that the universum consists of."""
+        parts = validation.universum_parts(self.given.universum)
+        return [len(part) if isinstance(part, list) else part.shape[0] for part in parts]
+
     def _require_data_of_the_fit(self) -> bool:
         """Refuse other data than the model's own; tell whether its fit had the universum."""
         data, model, n = self.data, self.model, self.data.n_given
@@ -195,6 +205,24 @@ class Family:
         caps = np.where(self.data.is_training, self.caps, 0.0)
         return self._describe(None, caps, self._alpha(self.plain_fit))
 
+    def diagnosis(self, plain: Described) -> list[UniversumDiagnosis]:
+        """What the plain SVM says about the universum; then of each part, the best first."""
+        projections = plain.projections
+        whole = UniversumDiagnosis.of("universum", projections)
+        ends = np.cumsum(self.universum_parts)
+        if len(ends) < 2:
+            return [whole]
+        parts = np.split(projections.universum, ends[:-1])
+        return [
+            whole,
+            *Diagnosis(
+                [
+                    UniversumDiagnosis.of(f"part {k}", replace(projections, universum=part))
+                    for k, part in enumerate(parts, start=1)
+                ]
+            ),
+        ]
+
     def path(self, deltas: Iterable[float]) -> Iterator[Described]:
         """The MU-SVM for each Delta, its own among them, each from the one before."""
         own = start = self._alpha(self.universum_fit)
@@ -263,14 +291,28 @@ class Family:
 
     def _certified(self, lead: FloatArray, gap: float) -> Any:
         """(B,) whether the predicted label is also that of the exact optimum."""
-        return lead.max(axis=1) > 2.0 * np.sqrt(gap * np.maximum(self.gram.diagonal(), 0.0))
+        return lead.max(axis=1) > np.sqrt(2.0 * gap * np.maximum(self.gram.diagonal(), 0.0))
 
 
-def _fitted(fit: Fit) -> Fit:
-    """The same with its estimator fitted; the report itself says what a warning would."""
-    estimator = fit.estimator.set_params(verbose=0)
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings that the report itself turns into sentences."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "The kernel matrix is not positive semi-definite")
-        estimator.fit(fit.X, fit.y, universum=fit.universum, sample_weight=fit.sample_weight)
+        yield
+
+
+def _fitted(fit: Fit) -> Fit:
+    """The same with its estimator fitted."""
+    with _quiet():
+        fit.estimator.set_params(verbose=0).fit(
+            fit.X, fit.y, universum=fit.universum, sample_weight=fit.sample_weight
+        )
     return fit
+
+
+def left_out_error(fit: Fit, method: str) -> float:
+    """The leave-one-out error of a fitted model, by a method of `loo_error`."""
+    with _quiet():
+        return loo_error(fit.estimator, fit.X, fit.y, fit.universum, method=method).error

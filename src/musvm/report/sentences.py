@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
 from musvm.report import text
 from musvm.report.content import model_name
 from musvm.report.models import Described, Family
 from musvm.report.subject import Subject
+from musvm.universum.diagnosis import UniversumDiagnosis
 
-DIAGNOSIS = (
-    "What the plain SVM shows before the universum is used. A universum that is already narrow and "
-    "evenly labelled has little to give; a wide or unevenly labelled one has."
-)
+MAX_SENTENCE = 400  # characters; a sentence may quote the name of a class
 
 
-def summary(subject: Subject, models: list[Described]) -> list[str]:
-    """The result first, then what the universum changes."""
-    said = [_outcome(subject, models)]
+def summary(subject: Subject, models: list[Described], errors: list[float]) -> list[str]:
+    """The result first, with the errors by the criterion; then what the universum changes."""
+    said = [_outcome(subject, models, errors)]
     said.append(_effect(*models) if len(models) > 1 else "No universum was given.")
     return said
 
 
-def _outcome(subject: Subject, models: list[Described]) -> str:
+def _outcome(subject: Subject, models: list[Described], errors: list[float]) -> str:
+    where = f"C = {text.shortest(subject.model.C)}"
     if subject.search is None:
-        errors = " and ".join(
-            f"{text.percent(model.training_error)} ({model_name(model)})" for model in models
+        found = ", ".join(
+            f"{text.percent(error)} for the {model_name(model)}"
+            for model, error in zip(models, errors, strict=True)
         )
-        return f"Training error {errors}, with C = {text.shortest(subject.model.C)}."
+        return f"With {where}, the {subject.criterion} is {found}."
     search = subject.search
     found = f"{subject.criterion} {text.percent(search.best_score_)}"
-    where = f"C = {text.shortest(subject.model.C)}"
     if len(models) == 1:
         return f"The search chose {where}: {found}."
     gain, uncertainty = search.universum_gain_, 100 * search.universum_gain_se_
+    if math.isnan(gain):
+        return f"The search chose {where}: {found}. No cell of it used the universum."
     if search.universum_helps_:
         return (
             f"The search chose the {model_name(models[1])}, with {where}: {found}, against "
@@ -76,6 +79,17 @@ def models(family: Family, shown: list[Described]) -> str:
     )
 
 
+def diagnosis(universa: list[UniversumDiagnosis]) -> list[str]:
+    """The verdict on the whole universum first, then on its parts."""
+    whole, *parts = universa
+    return [
+        text.as_text(whole.sentence, MAX_SENTENCE),
+        *(text.as_text(f"{part.name}: {part.sentence}", MAX_SENTENCE) for part in parts),
+        "The verdict is a guess from what the plain SVM makes of the universum before it is used. "
+        "The comparison of the two models is the test.",
+    ]
+
+
 def certificate(family: Family, shown: list[Described]) -> list[str]:
     """What the gaps mean."""
     said = []
@@ -83,8 +97,8 @@ def certificate(family: Family, shown: list[Described]) -> list[str]:
         said += [
             "A duality gap is a proof: no other model has an objective of the same problem that "
             "is lower by more than the gap.",
-            "A label is certified if its lead over the runner-up exceeds 2 √(gap · K(x, x)): the "
-            "exact optimum gives the point the same label.",
+            "A label is certified if its lead over the runner-up exceeds √(2 · gap · K(x, x)): "
+            "the exact optimum gives the point the same label.",
         ]
     else:
         said.append(

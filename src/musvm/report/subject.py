@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
 
+METHOD = "span"  # where no search has chosen another
 CRITERIA = {
     "span": "span bound on the leave-one-out error",
     "span-2016": "span bound of 2016 on the leave-one-out error",
@@ -72,8 +73,8 @@ class Subject:
 
     @property
     def criterion(self) -> str:
-        """What judged the cells of the search, in words."""
-        criterion = self.search.criterion
+        """What judges the models, in words: what the search used, or else the span bound."""
+        criterion = METHOD if self.search is None else self.search.criterion
         if isinstance(criterion, str):
             return CRITERIA[criterion]
         if isinstance(criterion, int | np.integer):

@@ -85,8 +85,8 @@ def _specification(values: list[float]) -> str:
 
 
 def percent(value: Any) -> str:
-    """A share as a percentage with one decimal."""
-    return MISSING if value is None else f"{100 * value:.1f} %"
+    """A share as a percentage with one decimal, never broken before its unit."""
+    return MISSING if value is None else f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
 
 
 def scientific(value: Any) -> str:

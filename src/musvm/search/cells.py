@@ -33,22 +33,22 @@ class Part:
     blocks : (B,) rows of the Gram matrix, training blocks first
     y : (B',) class codes of the training blocks
     unit_caps : (B,) caps of the blocks, to be multiplied by C
-    is_fold : whether the judges are held out; in leave-one-out they are the training rows
-    rows : (J,) rows of the data that judge
-    judges : (J,) their blocks, as rows of the Gram matrix
+    judges : (J,) rows of the Gram matrix that are predicted; none in leave-one-out
     judges_y : (J,) their class codes
-    weight : (J,) how much each of them counts
+    weight : (J,) how much each judge counts; in leave-one-out the training blocks judge
+    rows : (R,) rows of the data that are left out
+    judge_of_row : (R,) the judge that stands for each of them
     """
 
     n_classes: int
     blocks: IntArray
     y: IntArray
     unit_caps: FloatArray
-    is_fold: bool
-    rows: IntArray
     judges: IntArray
     judges_y: IntArray
     weight: FloatArray
+    rows: IntArray
+    judge_of_row: IntArray
 
 
 @dataclass(frozen=True)
@@ -118,25 +118,27 @@ def make_part(
     positive weight.
     """
     weight = data.weight.copy()
-    judges = np.flatnonzero(data.is_training & (weight > 0))
+    rows = np.flatnonzero(data.is_training & (weight > 0))
     if fold is not None:
-        train, judges = fold
+        train, rows = fold
         weight[data.is_training] = 0.0
         weight[train] = data.weight[train]
     factor = 0.0 if universum_weight is None else universum_weight
     row_caps = validation.row_caps(replace(data, weight=weight), 1.0, class_weight, factor)
     caps = blocks.total(row_caps)
     used = np.flatnonzero(caps > 0)
+    n = len(blocks.y)
+    judges = rows[:0] if fold is None else rows
     return Part(
         n_classes=len(data.classes),
         blocks=used,
-        y=blocks.y[used[used < len(blocks.y)]],
+        y=blocks.y[used[used < n]],
         unit_caps=caps[used],
-        is_fold=fold is not None,
-        rows=judges,
         judges=blocks.block_of_row[judges],
         judges_y=data.codes[judges],
-        weight=data.weight[judges],
+        weight=blocks.total(data.weight)[:n] if fold is None else data.weight[rows],
+        rows=rows,
+        judge_of_row=blocks.block_of_row[rows] if fold is None else np.arange(len(rows)),
     )
 
 
@@ -176,9 +178,7 @@ def fit_cell(
     )
     types = support_types(problem, solution.alpha)
     n = problem.n_train
-    held_out = slice(None if part.is_fold else 0)
-    judges, judges_y = part.judges[held_out], part.judges_y[held_out]
-    F = gram[np.ix_(judges, part.blocks)] @ solution.alpha
+    F = gram[np.ix_(part.judges, part.blocks)] @ solution.alpha
     return CellFit(
         alpha=solution.alpha,
         objective=float(solution.primal),
@@ -188,8 +188,8 @@ def fit_cell(
         converged=bool(solution.converged),
         n_type_1=np.array([(types[:n] == 1).sum(), (types[n:] == 1).sum()]),
         n_type_2=np.array([(types[:n] == 2).sum(), (types[n:] == 2).sum()]),
-        margins=own_margins(F, judges_y),
-        wrong=F.argmax(axis=1) != judges_y,
+        margins=own_margins(F, part.judges_y),
+        wrong=F.argmax(axis=1) != part.judges_y,
         seconds=time.perf_counter() - began,
     )
 
@@ -203,7 +203,7 @@ def judge_cell(
     alpha: FloatArray,
     method: str,
 ) -> Judgement:
-    """Leave the training blocks of a solved cell out, one by one; the part has them all."""
+    """Leave the training blocks of a solved cell out, one by one."""
     began = time.perf_counter()
     problem = state_problem(gram, part, options, C, delta)
     F = statement.decision_values(problem, alpha)
@@ -215,5 +215,4 @@ def judge_cell(
         wrong = counts_as_error(result.types, result.margins, type_2_always=method == "span-2016")
     else:
         wrong = result.predictions != part.y
-    # Rows of one block are left out together, and get what it gets.
-    return Judgement(result.margins[part.judges], wrong[part.judges], time.perf_counter() - began)
+    return Judgement(result.margins, wrong, time.perf_counter() - began)

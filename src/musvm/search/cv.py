@@ -23,7 +23,7 @@ from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel, resolve_gamma
 from musvm.loo.evaluate import METHODS
 from musvm.search.cells import CellFit, Options
-from musvm.search.choose import choose, choose_plain, paired_gain
+from musvm.search.choose import RULE, best_plain, best_with_universum
 from musvm.search.memory import CellStore
 from musvm.search.pool import Pool, one_blas_thread
 from musvm.search.run import Cell, Runner
@@ -145,11 +145,13 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
         Whether the chosen model uses the universum.
 
     universum_gain_ : float
-        By how much the best cell with universum has a smaller error than the plain SVM; NaN
-        without a universum.
+        By how much the best cell with universum has a smaller error than the best one without;
+        NaN without a universum. By the criterion, but for the spans by 'loo-estimate', or by
+        5-fold cross-validation where that is faster: see Notes.
 
     universum_gain_se_ : float
-        Standard error of `universum_gain_`, from the points on which the two disagree.
+        Standard error of `universum_gain_`, from the points on which the two disagree. The
+        universum is used if it gains more than this.
 
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
@@ -170,6 +172,11 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
+    **The rule.** Of cells with equal errors, step (a) takes the smallest C, step (b) the largest
+    C*/C, then the smallest `delta`. The universum is used if it gains more than one standard error.
+    A span overlooks more errors the more a universum shrinks it, so it may choose C and `delta`,
+    but whether the universum is used at all is decided by a second opinion on the two finalists.
+
     **Equal points are left out together.** Rows with the same features and label count as one
     point, of their summed weight, for the four named criteria. Otherwise a copy would answer for
     the point left out. So a row of weight 2 and the same row twice give the same search.
@@ -186,11 +193,11 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     >>> X /= 16
     >>> classes, universum = y < 4, X[y >= 4][:100]
     >>> X, y = X[classes], y[classes]
-    >>> search = UniversumSVCCV([0.1, 1, 10], gammas=[1 / 32, 1 / 8], criterion=5)
+    >>> search = UniversumSVCCV([1, 10, 100], gammas=[1 / 32, 1 / 8], criterion=5)
     >>> search.fit(X[:60], y[:60], universum=universum).best_params_["C"]
-    10.0
-    >>> bool(search.score(X[60:], y[60:]) > 0.9)
-    True
+    1.0
+    >>> search.universum_helps_
+    False
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -317,7 +324,8 @@ such arrays, default=None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
             steps = Steps(grid, data, blocks, self.class_weight, folds, runner)
             cells = self._search(steps)
-            best = self._keep(cells, grid)
+            self._describe(cells, grid)
+            best = self._choose(cells, steps)
             fit = steps.final(cells[best])
         self.classes_ = data.classes
         self.best_estimator_ = self._model(data, blocks, grid.kernels[cells[best].spec.kernel], fit)
@@ -334,27 +342,16 @@ such arrays, default=None
             if self.joint:
                 universum += steps.with_universum(found)
         if not self.joint:
-            best = choose_plain(as_table(plain, steps.grid))
+            best = best_plain(as_table(plain, steps.grid))
             universum = steps.with_universum([plain[best]])
         return plain + universum
 
-    def _keep(self, cells: list[Cell], grid: Grid) -> int:
-        """Choose a cell and set the attributes that tell of all of them."""
+    def _describe(self, cells: list[Cell], grid: Grid) -> None:
+        """Set the attributes that tell of all cells, and say if some are unfinished."""
         self.results_ = as_table(cells, grid)
-        self.left_out_margins_ = np.array([cell.margins for cell in cells])
         self.left_out_rows_ = cells[0].rows
-        self.left_out_errors_ = np.array([cell.wrong for cell in cells])
-        wrong, weight = self.left_out_errors_, cells[0].weight
-        choice = choose(self.results_, wrong, weight, joint=self.joint)
-        self.best_index_ = choice.best
-        self.best_params_ = self.results_["params"][choice.best]
-        self.best_score_ = float(self.results_["error"][choice.best])
-        self.universum_helps_ = choice.best != choice.plain
-        self.universum_gain_ = self.universum_gain_se_ = float("nan")
-        if choice.universum is not None:
-            self.universum_gain_, self.universum_gain_se_ = paired_gain(
-                wrong[choice.plain], wrong[choice.universum], weight
-            )
+        self.left_out_margins_ = np.array([cell.margins[cell.judge_of_row] for cell in cells])
+        self.left_out_errors_ = np.array([cell.wrong[cell.judge_of_row] for cell in cells])
         n_unfinished = int(np.sum(~self.results_["converged"]))
         if n_unfinished:
             warnings.warn(
@@ -364,7 +361,21 @@ such arrays, default=None
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return choice.best
+
+    def _choose(self, cells: list[Cell], steps: Steps) -> int:
+        """Choose a cell and set the attributes that tell of it."""
+        best = plain = best_plain(self.results_)
+        universum = best_with_universum(self.results_, None if self.joint else plain)
+        self.universum_gain_ = self.universum_gain_se_ = float("nan")
+        if universum is not None:
+            gain = steps.compare(cells[plain], cells[universum])
+            self.universum_gain_, self.universum_gain_se_ = gain
+            best = universum if RULE.is_gain(*gain) else plain
+        self.best_index_ = best
+        self.best_params_ = self.results_["params"][best]
+        self.best_score_ = float(self.results_["error"][best])
+        self.universum_helps_ = best != plain
+        return best
 
     def _model(
         self, data: validation.FitData, blocks: validation.Blocks, kernel: Kernel, fit: CellFit

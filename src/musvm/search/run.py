@@ -54,17 +54,19 @@ class Chain:
 class Cell:
     """A finished cell: its fit on every part, and what the judges of all of them found.
 
-    `rows`, `margins`, `wrong` and `weight` are the judges' rows of the data, their left-out
-    margins, whether they count as errors, and how much each counts.
+    `margins`, `wrong` and `weight` are the judges' left-out margins, whether they count as
+    errors, and how much each counts. `rows` are the rows of the data that were left out and
+    `judge_of_row` the judges that stand for them.
     """
 
     spec: Spec
     fits: list[CellFit]
     keys: list[str]
-    rows: IntArray
     margins: FloatArray
     wrong: Any
     weight: FloatArray
+    rows: IntArray
+    judge_of_row: IntArray
     seconds: float
 
     @property
@@ -96,34 +98,32 @@ class Runner:
         links = [(bundle, k) for bundle in bundles for k in range(len(bundle[0].specs))]
         if self.method is None:
             return [_cell(bundle, k, [chain.fits[k] for chain in bundle]) for bundle, k in links]
-        judgements = self._judge([(bundle[0], k) for bundle, k in links])
+        judgements = self.judge([(bundle[0], k) for bundle, k in links], self.method)
         return [_cell(bundle, k, [j]) for (bundle, k), j in zip(links, judgements, strict=True)]
 
     def solve(self, chains: Sequence[Chain]) -> None:
         """Fill in the fits and the keys of chains of equal length."""
-        starts = {id(chain): chain.start for chain in chains}
         for k in range(len(chains[0].specs)):
             keys, arguments = [], []
             for chain in chains:
                 spec = chain.specs[k]
                 before = chain.keys[-1] if chain.keys else chain.key
+                start = chain.fits[-1].alpha if chain.fits else chain.start
                 keys.append(
                     self.key(
                         before, *_values(chain.part), *_values(self.options), spec.C, spec.delta
                     )
                 )
-                arguments.append(
-                    (chain.gram, chain.part, self.options, spec.C, spec.delta, starts[id(chain)])
-                )
+                arguments.append((chain.gram, chain.part, self.options, spec.C, spec.delta, start))
             for chain, key, fit in zip(
                 chains, keys, self._compute(fit_cell, CellFit, keys, arguments), strict=True
             ):
                 chain.fits.append(fit)
                 chain.keys.append(key)
-                starts[id(chain)] = fit.alpha
 
-    def _judge(self, links: Sequence[tuple[Chain, int]]) -> list[Judgement]:
-        keys = [self.key(chain.keys[k], self.method) for chain, k in links]
+    def judge(self, links: Sequence[tuple[Chain, int]], method: str) -> list[Judgement]:
+        """Leave-one-out of solved cells, given as chains and places in them."""
+        keys = [self.key(chain.keys[k], method) for chain, k in links]
         arguments = [
             (
                 chain.gram,
@@ -132,7 +132,7 @@ class Runner:
                 chain.specs[k].C,
                 chain.specs[k].delta,
                 chain.fits[k].alpha,
-                self.method,
+                method,
             )
             for chain, k in links
         ]
@@ -164,13 +164,18 @@ def _values(record: Part | Options) -> list[Any]:
 def _cell(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:
     fits = [chain.fits[k] for chain in bundle]
     work = {id(record): record.seconds for record in (*fits, *judges)}
+    offsets = np.cumsum([0, *(len(chain.part.weight) for chain in bundle)])
+    positions = [
+        offset + chain.part.judge_of_row for offset, chain in zip(offsets, bundle, strict=False)
+    ]
     return Cell(
         spec=bundle[0].specs[k],
         fits=fits,
         keys=[chain.keys[k] for chain in bundle],
-        rows=np.concatenate([chain.part.rows for chain in bundle]),
         margins=np.concatenate([judge.margins for judge in judges]),
         wrong=np.concatenate([judge.wrong for judge in judges]),
         weight=np.concatenate([chain.part.weight for chain in bundle]),
+        rows=np.concatenate([chain.part.rows for chain in bundle]),
+        judge_of_row=np.concatenate(positions),
         seconds=float(sum(work.values())),
     )

@@ -17,7 +17,7 @@ new ones.
 
 from musvm.tables._prepare import classes_of, preparation, require_usable
 from musvm.tables._read import FORMATS, STANDARD_INPUT, format_of, read
-from musvm.tables._table import Columns, Layout, Table, TableError, as_text, where
+from musvm.tables._table import Columns, Layout, Table, TableError, as_text, listed, shown, where
 
 __all__ = [
     "FORMATS",
@@ -29,8 +29,10 @@ __all__ = [
     "as_text",
     "classes_of",
     "format_of",
+    "listed",
     "preparation",
     "read",
     "require_usable",
+    "shown",
     "where",
 ]

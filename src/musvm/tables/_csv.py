@@ -27,6 +27,7 @@ from musvm.tables._table import (
     categories,
     named_table,
     roles_of,
+    shown,
 )
 
 _DELIMITERS = ",;\t"
@@ -49,7 +50,7 @@ class _TextColumn:
         numbers = None if self.kind in ("category", "label") else numbers_in(cells)
         if numbers is None and self.kind == "number":
             row = next(k for k, cell in enumerate(cells) if numbers_in([cell]) is None)
-            self._fail(f"line {lines[row]}: {_shown(cells[row])} is not a number")
+            self._fail(f"line {lines[row]}: {shown(cells[row])} is not a number")
         self.parts.append([cell.strip() for cell in cells] if numbers is None else numbers)
 
     def finish(self, lines: Sequence[int]) -> Any:
@@ -82,14 +83,14 @@ class _TextColumn:
             start += len(part)
         if number and word:
             self._fail(
-                f"has numbers (line {number[0]}: {_shown(number[1])}) and words "
-                f"(line {word[0]}: {_shown(word[1])}); correct the file, leave the cell empty if "
-                f"the value is missing, or pass --categorical {self.name!r} or --ignore "
-                f"{self.name!r}"
+                f"has numbers (line {number[0]}: {shown(number[1])}) and words "
+                f"(line {word[0]}: {shown(word[1])}); correct the file, leave the cell empty if "
+                f"the value is missing, or pass --categorical {shown(self.name)} or --ignore "
+                f"{shown(self.name)}"
             )
 
     def _fail(self, what: str) -> NoReturn:
-        raise TableError(f"{self.path}: column {self.name!r}: {what}")
+        raise TableError(f"{self.path}: column {shown(self.name)}: {what}")
 
 
 def numbers_in(cells: Sequence[str]) -> NDArray[np.float64] | None:
@@ -104,10 +105,6 @@ def numbers_in(cells: Sequence[str]) -> NDArray[np.float64] | None:
         return np.array([math.nan if c.strip() in MISSING else float(c) for c in cells])
     except ValueError:
         return None
-
-
-def _shown(cell: str) -> str:
-    return repr(cell if len(cell) <= 40 else cell[:40] + "...")
 
 
 def read_csv(content: bytes, path: str, layout: Layout) -> Table:

@@ -25,6 +25,7 @@ from musvm.tables._table import (
     listed,
     named_table,
     roles_of,
+    shown,
 )
 
 
@@ -35,11 +36,11 @@ def read_npz(content: bytes, path: str, layout: Layout) -> Table:
     labels = arrays.get(target)
     if labels is None and layout.labelled:
         raise TableError(
-            f"{path}: has no array {target!r} with the labels; it has {listed([*arrays])}"
+            f"{path}: has no array {shown(target)} with the labels; it has {listed([*arrays])}"
         )
     if labels is not None:
         if labels.shape != (len(X),) or labels.dtype.kind not in "biufU":
-            raise TableError(f"{path}: the array {target!r} must hold one label for each row of X")
+            raise TableError(f"{path}: {shown(target)} must hold one label for each row of X")
         labels = categories(map(as_text, labels), NO_LABEL)
     names = arrays.get("feature_names")
     if names is not None:
@@ -84,7 +85,7 @@ def _npz_arrays(content: bytes, path: str) -> dict[str, Any]:
                 with archive.open(info) as file:
                     size = array_size(file)
                 if size != info.file_size:
-                    raise TableError(f"{path}: {info.filename!r} is no array of numbers or text")
+                    raise TableError(f"{path}: {shown(info.filename)} is no array we read")
                 with archive.open(info) as file:
                     array_ = np.lib.format.read_array(file, allow_pickle=False)
                 arrays[info.filename.removesuffix(".npy")] = array_
@@ -105,9 +106,9 @@ def _feature_array(arrays: dict[str, Any], path: str, target: str) -> Any:
         raise TableError(f"{path}: has no array 'X' with the features; it has {listed([*arrays])}")
     X = arrays[name]
     if X.ndim != 2 or X.dtype.kind not in "biuf" or not X.shape[1]:
-        raise TableError(f"{path}: the array {name!r} must be a matrix of numbers")
+        raise TableError(f"{path}: the array {shown(name)} must be a matrix of numbers")
     X = np.ascontiguousarray(X, dtype=np.float64)
     if np.isinf(X).any():
         row, column = np.argwhere(np.isinf(X))[0]
-        raise TableError(f"{path}: the array {name!r} is infinite at [{row}, {column}]")
+        raise TableError(f"{path}: the array {shown(name)} is infinite at [{row}, {column}]")
     return X

@@ -21,6 +21,7 @@ from musvm.tables._table import (
     import_pandas,
     named_table,
     roles_of,
+    shown,
 )
 
 
@@ -39,12 +40,13 @@ def read_parquet(content: bytes, path: str, layout: Layout) -> Table:
     frame.columns = [str(name) for name in frame.columns]
     roles = roles_of(list(frame.columns), layout, path)
     values = {
-        name: _typed_column(frame[name], _kind(name, roles), f"{path}: column {name!r}")
+        name: _typed_column(frame[name], _kind(name, roles), f"{path}: column {shown(name)}")
         for name in roles.features
     }
     labels = None
     if roles.target is not None:
-        labels = _typed_column(frame[roles.target], "label", f"{path}: column {roles.target!r}")
+        place = f"{path}: column {shown(roles.target)}"
+        labels = _typed_column(frame[roles.target], "label", place)
     return named_table(path, values, roles, labels, None)
 
 

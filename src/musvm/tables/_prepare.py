@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from musvm.tables._table import Columns, Table, TableError
+from musvm.tables._table import Columns, Table, TableError, shown
 
 
 def classes_of(labels: NDArray[np.str_]) -> Any:
@@ -26,14 +26,14 @@ def require_usable(table: Table) -> None:
         return
     for name in table.columns.names:
         n_values = int(table.X[name].notna().sum())
-        place = f"{table.path}: column {name!r}"
+        place = f"{table.path}: column {shown(name)}"
         if n_values == 0:
-            raise TableError(f"{place} has no values; pass --ignore {name!r}")
+            raise TableError(f"{place} has no values; pass --ignore {shown(name)}")
         n_distinct = table.X[name].nunique() if name in table.columns.categorical else 0
         if n_distinct > max(20, n_values / 2):
             raise TableError(
                 f"{place} has {n_distinct} categories in {n_values} values, like an identifier; "
-                f"pass --ignore {name!r}"
+                f"pass --ignore {shown(name)}"
             )
 
 

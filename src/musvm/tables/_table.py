@@ -135,17 +135,19 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
         return _known_roles(names, layout, layout.columns, path)
     for wanted in (layout.target, *layout.categorical, *layout.ignored):
         if wanted is not None and wanted not in names:
-            raise TableError(f"{path}: there is no column {wanted!r}; it has {listed(names)}")
+            raise TableError(f"{path}: there is no column {shown(wanted)}; it has {listed(names)}")
     left = [name for name in names if name not in layout.ignored]
     target, notes = layout.target, []
     if target is None and layout.labelled:
         if not left:
             raise TableError(f"{path}: all its columns are ignored")
         target = left[-1]
-        notes.append(f"labels are taken from the last column, {target!r}; --target chooses another")
+        notes.append(
+            f"labels are those of the last column, {shown(target)}; --target chooses another"
+        )
     features = tuple(name for name in left if name != target)
     if not features:
-        raise TableError(f"{path}: has no feature columns beside {target!r}")
+        raise TableError(f"{path}: has no feature columns beside {shown(target)}")
     return Roles(features, target, categorical=frozenset(layout.categorical), notes=tuple(notes))
 
 
@@ -164,12 +166,12 @@ def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: s
             pair for pair in zip(found, columns.names, strict=True) if pair[0] != pair[1]
         )
         raise TableError(
-            f"{path}: its columns are in another order than the model's: {here!r} stands where "
-            f"{there!r} was; if the names are right, pass --reorder"
+            f"{path}: its columns are in another order than the model's: {shown(here)} stands "
+            f"where {shown(there)} was; if the names are right, pass --reorder"
         )
     target = layout.target if layout.target in names else None
     if target is None and layout.labelled:
-        raise TableError(f"{path}: there is no column {layout.target!r} with the labels")
+        raise TableError(f"{path}: there is no column {shown(layout.target)} with the labels")
     extra = [name for name in names if name not in columns.names and name != target]
     notes = [f"{path}: ignored {listed(extra)}, unknown to the model"] if extra else []
     return Roles(
@@ -201,12 +203,18 @@ def _check_names(names: Sequence[str], path: str) -> None:
             )
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
-        raise TableError(f"{path}: two columns are called {twice!r}")
+        raise TableError(f"{path}: two columns are called {shown(twice)}")
+
+
+def shown(text: str | None) -> str:
+    """A name or a cell in a message: quoted, its control characters escaped, not too long."""
+    text = str(text)
+    return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    first = ", ".join(map(shown, names[:most]))
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -241,8 +249,9 @@ def checked_labels(labels: Any, table: Table) -> NDArray[np.str_]:
     absent = [row for row, label in enumerate(labels) if not isinstance(label, str)]
     if absent:
         raise TableError(
-            f"{table.path}: {where(table, absent[0])} has no label in column {table.target!r}; "
-            "remove such rows, or give them a label of their own and pass it as --universum-label"
+            f"{table.path}: {where(table, absent[0])} has no label in column "
+            f"{shown(table.target)}; remove such rows, or give them a label of their own and pass "
+            "it as --universum-label"
         )
     return np.array(labels, dtype=np.str_)
 

@@ -1,7 +1,16 @@
 """Universum data: making it, selecting it, and judging it before it is used."""
 
+from musvm.universum.diagnosis import Diagnosis, UniversumDiagnosis, diagnose
 from musvm.universum.making import random_average, random_noise
 from musvm.universum.pipeline import WithUniversum
 from musvm.universum.selecting import select_in_between
 
-__all__ = ["WithUniversum", "random_average", "random_noise", "select_in_between"]
+__all__ = [
+    "Diagnosis",
+    "UniversumDiagnosis",
+    "WithUniversum",
+    "diagnose",
+    "random_average",
+    "random_noise",
+    "select_in_between",
+]

@@ -1,0 +1,240 @@
+"""Diagnosis: the numbers by their definitions, the verdict by its thresholds, the table by eye."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from musvm import UniversumSVC, UniversumSVCCV
+from musvm.universum import Diagnosis, WithUniversum, diagnose
+from musvm.universum.diagnosis import (
+    EPSILON,
+    THRESHOLDS,
+    Measures,
+    Thresholds,
+    UniversumDiagnosis,
+)
+
+rng = np.random.default_rng(0)
+Y = np.arange(60) % 3
+X = (2 * rng.normal(size=(3, 5)))[Y] + rng.normal(size=(60, 5))
+WIDE, NARROW = 3 * rng.normal(size=(40, 5)), 0.01 * rng.normal(size=(30, 5))
+ONE_CLASS = X[Y == 1] + 0.1 * rng.normal(size=(20, 5))
+SVM = UniversumSVC(kernel="linear").fit(X, Y)
+
+
+def by_definition(svm, X, y, U) -> dict[str, float]:
+    """The measures, point by point, from decision values of three or more classes."""
+    F, FU = svm.decision_function(X), svm.decision_function(U)
+    own = [f[k] - max(np.delete(f, k)) for f, k in zip(F, y, strict=True)]
+    inside = [all(-1 < f[k] - max(np.delete(f, k)) < 1 for k in range(len(f))) for f in FU]
+    counts = [sum(f.argmax() == k for f in FU) for k in range(FU.shape[1])]
+    shares = [count / len(FU) for count in counts if count]
+    return {
+        "separability": sum(p >= 1 - EPSILON for p in own) / len(own),
+        "piling": sum(1 - EPSILON <= p <= 1 + EPSILON for p in own) / len(own),
+        "spread": sum(max(f) - min(f) for f in FU) / len(FU),
+        "inside": sum(inside) / len(FU),
+        "label_entropy": -sum(s * math.log(s) for s in shares) / math.log(FU.shape[1]),
+    }
+
+
+@pytest.mark.parametrize("U", [WIDE, NARROW, ONE_CLASS])
+def test_measures_follow_their_definitions(U):
+    (diagnosis,) = diagnose(SVM, X, Y, U)
+    expected = by_definition(SVM, X, Y, U)
+    for name, value in expected.items():
+        assert getattr(diagnosis.measures, name) == pytest.approx(value, abs=1e-12), name
+    labels = SVM.predict(U).tolist()
+    assert diagnosis.majority == max(set(labels), key=labels.count)
+    assert diagnosis.majority_share == labels.count(diagnosis.majority) / len(U)
+    assert diagnosis.n_points == len(U)
+    assert diagnosis.name == "universum"
+
+
+def test_binary_measures():
+    two = Y < 2
+    svm = UniversumSVC().fit(X[two], Y[two])
+    (diagnosis,) = diagnose(svm, X[two], Y[two], WIDE)
+    f = svm.decision_function(WIDE)
+    assert diagnosis.measures.spread == pytest.approx(np.abs(f).mean())
+    assert diagnosis.measures.inside == np.mean(np.abs(f) < 1)
+    share = np.mean(f > 0)
+    expected = -(share * math.log2(share) + (1 - share) * math.log2(1 - share))
+    assert diagnosis.measures.label_entropy == pytest.approx(expected)
+
+
+def test_several_universa_by_name_are_ranked():
+    diagnosis = diagnose(SVM, X, Y, {"wide": WIDE, "narrow": NARROW, "ones": ONE_CLASS})
+    assert len(diagnosis) == 3
+    order = ["helps", "neither", "hurts"]
+    positions = [order.index(universum.verdict) for universum in diagnosis]
+    assert positions == sorted(positions)
+    assert diagnosis["ones"].verdict == "hurts"
+    assert diagnosis["narrow"].measures.spread < diagnosis["wide"].measures.spread
+    with pytest.raises(KeyError, match="absent"):
+        diagnosis["absent"]
+
+
+def test_list_is_several_and_tuple_is_one():
+    several = diagnose(SVM, X, Y, [WIDE, NARROW])
+    assert {u.name for u in several} == {"universum 0", "universum 1"}
+    assert several["universum 1"].measures == diagnose(SVM, X, Y, NARROW)["universum"].measures
+    (one,) = diagnose(SVM, X, Y, (WIDE, NARROW))
+    assert one.measures == diagnose(SVM, X, Y, np.vstack([WIDE, NARROW]))["universum"].measures
+    (plain_lists,) = diagnose(SVM, X, Y, WIDE.tolist())
+    assert plain_lists.measures == several["universum 0"].measures
+
+
+def test_other_forms_of_model_and_data():
+    pipe = make_pipeline(StandardScaler(), UniversumSVC()).fit(X, Y)
+    scaler = pipe[0]
+    (piped,) = diagnose(pipe, X, Y, WIDE)
+    (by_hand,) = diagnose(pipe[-1], scaler.transform(X), Y, scaler.transform(WIDE))
+    assert piped.measures == by_hand.measures
+    search = UniversumSVCCV([0.1, 1.0], criterion=3).fit(X, Y)
+    (searched,) = diagnose(search, X, Y, WIDE)
+    assert searched.measures == diagnose(search.best_estimator_, X, Y, WIDE)["universum"].measures
+    (sparse,) = diagnose(SVM, sp.csr_array(X), Y, sp.csr_array(WIDE))
+    assert sparse.measures.spread == pytest.approx(
+        diagnose(SVM, X, Y, WIDE).universa[0].measures.spread
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Verdicts
+
+
+@given(
+    st.floats(0, 1),
+    st.floats(0, 2),
+    st.floats(0, 1),
+    st.floats(0, 2),
+    st.floats(0, 2),
+)
+def test_verdict_follows_the_thresholds(entropy, spread, min_entropy, low, high):
+    thresholds = Thresholds(min_entropy, *sorted((low, high)))
+    verdict = thresholds.verdict(Measures(1.0, 1.0, spread, 1.0, entropy))
+    biased, wide, narrow = (
+        entropy < thresholds.min_entropy,
+        spread > thresholds.max_spread,
+        spread < thresholds.min_spread,
+    )
+    assert (verdict == "hurts") == (biased or wide)
+    assert (verdict == "neither") == (narrow and not biased)
+
+
+EVEN, NARROW_SPREAD = 1.0, THRESHOLDS.min_spread / 2
+MIDDLE = (THRESHOLDS.min_spread + THRESHOLDS.max_spread) / 2
+
+
+@pytest.mark.parametrize(
+    ("entropy", "spread", "verdict", "words"),
+    [
+        (0.0, MIDDLE, "hurts", "Likely to hurt: the model takes 90% of it for class cat"),
+        (EVEN, THRESHOLDS.max_spread + 0.01, "hurts", "much as those of training points"),
+        (EVEN, NARROW_SPREAD, "neither", f"spread by {NARROW_SPREAD:.2f} of a margin"),
+        (EVEN, MIDDLE, "helps", "May help"),
+    ],
+)
+def test_verdict_in_words(entropy, spread, verdict, words):
+    measures = Measures(1.0, 1.0, spread, 1.0, entropy)
+    universum = UniversumDiagnosis("u", 10, measures, "cat", 0.9)
+    assert universum.verdict == verdict
+    assert words in universum.sentence
+    assert universum.sentence.endswith(".")
+
+
+# ---------------------------------------------------------------------------------------------
+# Output
+
+
+def test_table_is_aligned_and_complete():
+    names = {"a": NARROW, "a much longer name": WIDE, "ones": ONE_CLASS}
+    diagnosis = diagnose(SVM, X, Y, names)
+    text = str(diagnosis)
+    first, _, header, *rest = text.split("\n")
+    rows, sentences = rest[:3], rest[4:]
+    measures = diagnosis["a"].measures
+    assert first == (
+        f"Training points outside the margin: {measures.separability:.0%}, "
+        f"at the margin: {measures.piling:.0%}"
+    )
+    for row, sentence, universum in zip(rows, sentences, diagnosis, strict=True):
+        assert row.startswith(universum.name)
+        cells = row[len(universum.name) :].split()
+        m = universum.measures
+        assert cells == [
+            str(universum.n_points),
+            f"{m.spread:.2f}",
+            f"{m.inside:.0%}",
+            f"{m.label_entropy:.2f}",
+            universum.verdict,
+        ]
+        assert row.index(universum.verdict) == header.index("verdict")
+        end = header.index("points") + len("points")
+        assert row[end - 1].isdigit()
+        assert row[end] == " "
+        assert sentence == f"{universum.name}: {universum.sentence}"
+
+
+def test_frame_has_the_same_numbers():
+    diagnosis = diagnose(SVM, X, Y, {"wide": WIDE, "narrow": NARROW})
+    frame = diagnosis.as_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.index.tolist() == [u.name for u in diagnosis]
+    assert frame.loc["wide", "spread"] == diagnosis["wide"].measures.spread
+    assert frame.loc["narrow", "verdict"] == diagnosis["narrow"].verdict
+    assert repr(diagnosis).startswith("Diagnosis({'")
+
+
+def test_message_without_pandas(monkeypatch):
+    diagnosis = diagnose(SVM, X, Y, WIDE)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        diagnosis.as_frame()
+
+
+# ---------------------------------------------------------------------------------------------
+# Mistakes
+
+
+def test_model_that_knows_a_universum_already_is_refused():
+    models = [
+        UniversumSVC(kernel="linear").fit(X, Y, universum=WIDE),
+        make_pipeline(StandardScaler(), UniversumSVC()).fit(X, Y, universumsvc__universum=WIDE),
+        WithUniversum(UniversumSVC(), random_state=0).fit(X, Y),
+    ]
+    for model in models:
+        with pytest.raises(ValueError, match="needs a plain SVM"):
+            diagnose(model, X, Y, WIDE)
+
+
+@pytest.mark.parametrize(
+    ("universum", "message"),
+    [
+        ({}, "no universum"),
+        ([], "no universum"),
+        ({"none": np.empty((0, 5))}, "none has no points"),
+        (WIDE[:, :2], "2 features"),
+    ],
+)
+def test_mistakes_are_named(universum, message):
+    with pytest.raises(ValueError, match=message):
+        diagnose(SVM, X, Y, universum)
+
+
+def test_a_diagnosis_can_be_put_together_from_others():
+    parts = [*diagnose(SVM, X, Y, {"a": WIDE}), *diagnose(SVM, X, Y, {"b": NARROW})]
+    together = Diagnosis(parts)
+    assert {u.name for u in together} == {"a", "b"}
+    assert str(together) == str(diagnose(SVM, X, Y, {"a": WIDE, "b": NARROW}))
