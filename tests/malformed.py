@@ -374,7 +374,7 @@ def run(*arguments: str) -> Result:
 
 def check(case: Case, folder: Path) -> str:
     """Run a case in its folder, which must be the working one; return "accepted" or "refused"."""
-    before = {path.name for path in folder.iterdir()}
+    before = {path.name for path in folder.iterdir()} | {".hypothesis"}
     (folder / case.name).write_bytes(case.content)
     try:
         with model_files.no_code_runs():

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 from itertools import product
 
 import joblib
@@ -16,6 +17,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -24,8 +27,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from musvm import UniversumSVC, UniversumSVCCV, _progress
-from musvm.search import memory, run
+from musvm import UniversumSVC, UniversumSVCCV, _progress, loo_error
+from musvm.search import memory, run, steps
+from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
 
 N, M = 48, 30
 rng = np.random.default_rng(1)
@@ -106,8 +110,6 @@ def test_exact_leave_one_out_is_what_retraining_finds():
 
 @pytest.mark.parametrize("method", ["span", "span-2016", "loo-estimate", "loo"])
 def test_named_criteria_are_those_of_the_final_model(method):
-    from musvm import loo_error
-
     search = make_search(criterion=method, tol=TIGHT).fit(X, Y, universum=U)
     found = loo_error(search.best_estimator_, X, Y, universum=U, method=method)
     assert search.best_score_ == found.error
@@ -207,14 +209,131 @@ def test_repeated_and_unsorted_values_do_not_matter():
     assert_identical(shuffled.fit(X, Y, U), make_search().fit(X, Y, U))
 
 
-def test_the_summary_is_that_of_the_chosen_cell():
-    search = make_search().fit(X, Y, universum=U)
+@pytest.mark.parametrize("criterion", [4, "loo-estimate"])
+def test_the_summary_is_that_of_the_chosen_cell(criterion):
+    search = make_search(criterion=criterion).fit(X, Y, universum=U)
     results = search.results_
     assert search.best_score_ == results["error"][search.best_index_]
     assert search.best_params_ == results["params"][search.best_index_]
     assert search.universum_helps_ == (results["step"][search.best_index_] == "b")
     plain, universum = (results["error"][results["step"] == step].min() for step in "ab")
     assert search.universum_gain_ == pytest.approx(plain - universum)
+
+
+def noisy_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Classes that differ in two features of sixty, and a universum that shows the other ones."""
+    random = np.random.default_rng(seed)
+    y = np.arange(45) % 3
+    angles = 2 * np.pi * y / 3
+    X, universum = (2 * random.normal(size=(n, 60)) for n in (45, 150))
+    X[:, :2] = 2 * np.column_stack([np.cos(angles), np.sin(angles)]) + X[:, :2] / 4
+    universum[:, :2] = 0.0
+    return X, y, universum
+
+
+@pytest.mark.parametrize("criterion", ["span", "span-2016", "loo-estimate", "loo", 5])
+def test_a_universum_that_helps_is_used_and_one_that_harms_is_not(criterion):
+    X, y, helpful = noisy_data()
+    X_test, y_test, _ = noisy_data(1)
+    search = UniversumSVCCV([0.1, 10.0], kernel="linear", criterion=criterion)
+    search.fit(X, y, universum=helpful)
+    plain = clone(search).fit(X, y)
+    assert search.universum_helps_ is True
+    assert search.universum_gain_ > search.universum_gain_se_ > 0
+    assert search.best_params_["universum_weight"] == "balanced"
+    assert len(search.best_estimator_.universum_support_) > 0
+    assert search.score(X_test, y_test) > plain.score(X_test, y_test)
+
+    harmful = np.zeros_like(helpful)
+    harmful[:, :2] = 3 * np.random.default_rng(2).normal(size=(150, 2))
+    search.fit(X, y, universum=harmful)
+    assert search.universum_helps_ is False
+    assert search.best_params_["universum_weight"] == 0.0
+    assert search.best_estimator_.universum_support_.tolist() == []
+    assert np.array_equal(search.predict(X_test), plain.predict(X_test))
+
+
+# ---------------------------------------------------------------------------------------------
+# The rule
+
+
+def results_of(*cells: tuple) -> dict:
+    """A table of cells (kernel, C, universum weight, delta, error, hinge)."""
+    names = ("kernel_setting", "C", "universum_weight", "delta", "error", "hinge")
+    return dict(zip(names, np.array(cells, dtype=float).T, strict=True))
+
+
+def test_step_a_takes_the_smallest_C_of_the_best_and_then_the_first_kernel():
+    results = results_of(
+        (0, 0.1, 0, 0, 0.2, 0.1),
+        (0, 10.0, 0, 0, 0.1, 0.1),
+        (1, 1.0, 0, 0, 0.1, 0.2),
+        (0, 1.0, 0, 0, 0.1, 0.3),
+        (0, 0.1, 1, 0, 0.0, 0.1),  # has a universum
+    )
+    assert best_plain(results) == 3
+    assert best_plain(results, Rule(plain_ties="hinge")) == 1
+
+
+def test_step_b_takes_the_largest_weight_of_the_best_and_then_the_smallest_delta():
+    results = results_of(
+        (0, 1.0, 0, 0, 0.0, 0.0),
+        (0, 1.0, 0.5, 0.0, 0.1, 0.1),
+        (0, 1.0, 1.0, 0.1, 0.1, 0.2),
+        (0, 1.0, 1.0, 0.05, 0.1, 0.3),
+        (0, 9.0, 2.0, 0.0, 0.1, 0.1),  # not the C of step (a)
+        (1, 1.0, 2.0, 0.0, 0.1, 0.1),  # not its kernel
+    )
+    assert best_with_universum(results, 0) == 3
+    assert best_with_universum(results, 0, Rule(universum_ties="hinge")) == 1
+    assert best_with_universum(results) == 5
+    assert best_with_universum(results_of((0, 1.0, 0, 0, 0.0, 0.0))) is None
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 50))
+def test_gain_and_its_standard_error_are_those_of_paired_differences(seed, n):
+    plain, other = np.random.default_rng(seed).random((2, n)) < 0.3
+    difference = plain.astype(float) - other
+    gain, error = paired_gain(plain, other, np.ones(n))
+    assert gain == pytest.approx(difference.mean(), abs=1e-12)
+    assert error == pytest.approx(difference.std(ddof=1) / np.sqrt(n), abs=1e-12)
+    scaled = paired_gain(plain, other, np.full(n, 7.0))
+    assert scaled == pytest.approx((gain, error), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 7, 300, 1000])
+def test_one_point_is_not_enough_and_two_are(n):
+    wrong, right = np.arange(n) < 1, np.zeros(n, dtype=bool)
+    assert not Rule().is_gain(*paired_gain(wrong, right, np.ones(n)))
+    assert Rule().is_gain(*paired_gain(np.arange(n) < 2, right, np.ones(n)))
+    assert not Rule().is_gain(*paired_gain(right, right, np.ones(n)))
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016"])
+def test_spans_leave_the_last_word_to_the_estimate(method):
+    search = make_search(criterion=method).fit(X, Y, universum=U)
+    b = np.flatnonzero(search.results_["step"] == "b")
+    delta = search.results_["delta"][b[search.results_["error"][b].argmin()]]
+    finalists = UniversumSVCCV(
+        [search.best_params_["C"]],
+        gammas=[search.best_params_["gamma"]],
+        deltas=[delta],
+        criterion="loo-estimate",
+    ).fit(X, Y, universum=U)
+    assert search.universum_gain_ == finalists.universum_gain_
+    assert search.universum_gain_se_ == finalists.universum_gain_se_
+
+
+def test_spans_leave_the_last_word_to_folds_where_the_estimate_is_slow(monkeypatch):
+    monkeypatch.setattr(steps, "DIRECT_LIMIT", 0)
+    search = UniversumSVCCV([1.0], gammas=[0.1], deltas=[0.1], tol=TIGHT).fit(X, Y, universum=U)
+    by_folds = clone(search).set_params(criterion=5).fit(X, Y, universum=U)
+    assert search.universum_gain_ == by_folds.universum_gain_
+    assert search.universum_gain_se_ == by_folds.universum_gain_se_
+    few = np.r_[np.flatnonzero(Y < 2), 2, 5]  # only two points of class 2: two folds
+    search.fit(X[few], Y[few], universum=U)
+    by_folds.set_params(criterion=2).fit(X[few], Y[few], universum=U)
+    assert search.universum_gain_ == by_folds.universum_gain_
 
 
 # ---------------------------------------------------------------------------------------------
@@ -274,6 +393,22 @@ def test_every_entry_of_a_gram_matrix_is_computed_once(criterion):
     assert sum(computed) == N**2 + M * (N + M)  # the mirror image of K_nU is not computed
 
 
+def test_memory_of_a_search_by_span():
+    """A quarter of 2 GB for half of 1000 + 1000 points of 10 classes: it grows with the square."""
+    random = np.random.default_rng(0)
+    y = np.arange(500) % 10
+    X, universum = random.normal(size=(2, 500, 20))
+    X[np.arange(500), y] += 2
+    search = UniversumSVCCV([0.1, 10.0], deltas=[0.0, 0.1])
+    tracemalloc.start()
+    try:
+        search.fit(X, y, universum=universum)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 2e9 / 4, f"{peak / 1e6:.0f} MB"
+
+
 def test_indefinite_kernels_are_named_once():
     with pytest.warns(UserWarning, match="not positive semi-definite") as warned:
         make_search(kernel="sigmoid", gammas=[1.0, 2.0]).fit(X, Y, universum=U)
@@ -318,7 +453,15 @@ def test_random_state_makes_a_search_reproducible():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_progress_counts_every_task_once(n_jobs, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("criterion", "n_tasks"),
+    [
+        (4, 33),  # 6 + 2 cells on 4 folds, and the final fit
+        ("loo-estimate", 16),  # a fit and a judgement of each cell
+        ("span", 18),  # and a second opinion on two of them
+    ],
+)
+def test_progress_counts_every_task_once(criterion, n_tasks, n_jobs, monkeypatch, capsys):
     seen = []
     monkeypatch.setattr(_progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(_progress, "LOG_EVERY_S", 0.0)
@@ -326,8 +469,8 @@ def test_progress_counts_every_task_once(n_jobs, monkeypatch, capsys):
         _progress.Progress, "close", lambda self: seen.append((self.done, self.total))
     )
     with joblib.parallel_config(backend="threading"):
-        make_search(verbose=1, n_jobs=n_jobs).fit(X, Y, universum=U)
-    assert seen == [(33, 33)]  # 6 + 2 cells on 4 folds, and the final fit
+        make_search(criterion=criterion, verbose=1, n_jobs=n_jobs).fit(X, Y, universum=U)
+    assert seen == [(n_tasks, n_tasks)]
     shown = capsys.readouterr()
     assert "Search: 100%" in shown.err
     assert shown.out == ""

@@ -449,3 +449,15 @@ def test_export_without_onnx_names_the_extra(model, monkeypatch, folder):
     assert result.exit_code == 1
     assert "pip install 'musvm[onnx]'" in result.stderr
     assert "model.onnx" not in files(folder)
+
+
+def test_the_errors_told_are_those_of_the_two_rivals(folder):
+    result = run("fit", "train.csv", "--universum", "others.csv", "--json", *FIXED)
+    found = json.loads(result.stdout)["search"]
+    with_universum = found["plain_error"] - found["universum_gain"]
+    assert 0 <= with_universum <= 1
+    assert found["error"] in (found["plain_error"], pytest.approx(with_universum))
+    again = run("fit", "train.csv", "--universum", "others.csv", "--force", *FIXED).stdout
+    line = next(line for line in again.splitlines() if line.startswith("error"))
+    shown = re.findall(r"([\d.]+)%", line)
+    assert shown == [f"{100 * found['plain_error']:.2f}", f"{100 * with_universum:.2f}"]

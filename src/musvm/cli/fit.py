@@ -190,7 +190,8 @@ def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
             "criterion": found.criterion,
             "cells": len(results["error"]),
             "error": found.best_score_,
-            "plain_error": float(results["error"][results["step"] == "a"].min()),
+            # The rival's error, which need not be the smallest of step (a): ties have their rule.
+            "plain_error": found.best_score_ + (gain if found.universum_helps_ else 0.0),
             "universum_helps": bool(found.universum_helps_),
             "universum_gain": None if math.isnan(gain) else gain,
             "universum_gain_se": None if math.isnan(uncertainty) else uncertainty,

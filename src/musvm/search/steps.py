@@ -109,7 +109,7 @@ class Steps:
                 for weight in self.grid.weights
             ]
             cells += self.runner.cells(bundles)
-        order = list(self.grid.weights).index
+        order = [None, *self.grid.weights].index
         return sorted(
             cells, key=lambda c: (c.spec.kernel, c.spec.C, order(c.spec.weight), c.spec.delta)
         )

@@ -73,7 +73,7 @@ class Thresholds:
         return "neither" if measures.spread < self.min_spread else "helps"
 
 
-# From docs/results/diagnosis.json; a test derives them again.
+# Provisional: round numbers, not yet fitted to the experiment in `musvm.experiments.diagnosis`.
 THRESHOLDS = Thresholds(min_entropy=0.7, min_spread=0.3, max_spread=0.7)
 
 
