@@ -104,9 +104,9 @@ def recipe_cell(gram: np.ndarray, sample: Sample, C: float, delta: float) -> tup
     began = time.perf_counter()
     samples, alpha = literal_solution(gram, sample, C, delta)
     own = alpha[np.arange(len(alpha)), samples.label]
-    tiny = 1e-6 * samples.cap  # the accuracy of the interior-point solver
-    type_2 = own >= samples.cap - tiny
-    type_1 = np.flatnonzero((own > tiny) & ~type_2)
+    # An interior-point solver comes near its bounds without meeting them.
+    type_2 = own >= (1.0 - 1e-4) * samples.cap
+    type_1 = np.flatnonzero((own > 1e-6 * own.max()) & ~type_2)
     F = gram[np.ix_(samples.point, samples.point)] @ alpha
     spans = full_h_spans(gram[np.ix_(samples.point[type_1], samples.point[type_1])], alpha[type_1])
     training = type_1 < len(sample.X)

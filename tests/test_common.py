@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from musvm import UniversumSVC
+from musvm import UniversumSVC, UniversumSVCCV
 
 ESTIMATORS = [
     UniversumSVC(),
@@ -17,6 +17,15 @@ ESTIMATORS = [
         universum_weight=0.5,
         universum_label=99,
         tol=1e-6,
+        random_state=3,
+    ),
+    UniversumSVCCV(),
+    UniversumSVCCV(
+        [0.1, 10.0],
+        gammas=[0.01],
+        criterion="loo-estimate",
+        joint=True,
+        universum_label=99,
         random_state=3,
     ),
 ]

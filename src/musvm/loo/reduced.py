@@ -136,4 +136,4 @@ def symmetric_inverse(factor: FloatArray) -> FloatArray:
         corner = np.tril(inverse[strip, strip])
         inverse[strip, start:] = inverse[start:, strip].T
         inverse[strip, strip] = corner + np.tril(corner, -1).T
-    return inverse
+    return inverse.T  # C-ordered

@@ -101,7 +101,10 @@ def span_margins(
     """(alpha_t' f(x_t) - S_t^2) / alpha_{t,y}, (n,); of a non-support vector its own margin."""
     n = problem.n_train
     own = alpha[np.arange(n), problem.y]
-    excess = np.einsum("il,il->i", alpha[:n], decision[:n]) - spans
+    agreement = np.einsum("il,il->i", alpha[:n], decision[:n])
+    excess = agreement - spans
+    # An isolated point has margin 0, not a rounding error of either sign.
+    excess[np.abs(excess) <= RANK_TOL * (np.abs(agreement) + spans)] = 0.0
     as_fitted = own_margins(decision[:n], problem.y)
     return np.divide(excess, own, out=as_fitted, where=types[:n] > 0)
 
