@@ -19,7 +19,7 @@ from musvm.experiments.settings import SETTINGS, TABLE_2, TABLE_3, TABLE_4
 from musvm.experiments.tables import describe, groups_of, markdown, paired
 
 
-def made_up(table, dataset="gtsrb", partitions=3, **departures):
+def made_up(table, dataset="gtsrb", partitions=3, criterion="cv", **departures):
     """Results whose errors can be recognised: 10 % plus the position of the cell."""
     study = Study(dataset, **departures)
     cells = [
@@ -30,7 +30,7 @@ def made_up(table, dataset="gtsrb", partitions=3, **departures):
             "either": {"error": 0.09},
             "times": {"seconds": 9.0, "cpu_seconds": 4.0 if cell.criterion == "cv" else 1.0},
         }
-        for cell in cells_of(table, study, partitions, "cv")
+        for cell in cells_of(table, study, partitions, criterion)
     ]
     return {
         "table": table,
@@ -131,6 +131,7 @@ def test_partitions_may_come_in_any_order():
         ({"universum": "random-average"}, "averages"),
         ({"model": "one-vs-rest"}, "binary"),
         ({"ties": "hinge"}, "hinge"),
+        ({"criterion": "span"}, "span of every support vector"),
     ],
 )
 def test_the_description_says_what_departs_from_the_paper(departure, said):
@@ -149,9 +150,12 @@ def test_the_verdict_is_told_from_the_figures():
 
 
 def test_variants_are_named_by_what_they_change():
-    files = [made_up("table2"), made_up("table2", loss="max"), made_up("table2", ties="hinge")]
+    departures = [{}, {"loss": "max"}, {"ties": "hinge"}, {"criterion": "span"}, {"partitions": 5}]
+    files = [made_up("table2", **{"partitions": 10, **changes}) for changes in departures]
     names = [line[0] for line in rows(variants(files))[2:]]
-    assert names == ["the paper's protocol", "loss max", "ties hinge"]
+    assert names == [
+        *("the paper's protocol", "loss max", "ties hinge", "criterion span", "5 partitions")
+    ]
 
 
 def test_the_page_replaces_every_marker(tmp_path):

@@ -11,8 +11,8 @@ plain SVM, the truth of the pair is
     hurts      mean of d >= +2 standard errors
     neither    otherwise
 
-The pairs of one task share training points, so tasks are dealt out as a whole: about half of the
-pairs set the thresholds, the others judge them.
+All pairs set the thresholds. The pairs of one data set share points, so how often the verdict is
+right is found by leaving one data set out: the others set thresholds, its own pairs judge them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from musvm.kernels import resolve_gamma
 from musvm.universum import select_in_between
 from musvm.universum.diagnosis import Measures
 
+RESULTS, PAGE = "diagnosis.json", "diagnosis.md"
 PARTITIONS = 20
 M = 200  # universum points, or all there are
 AVERAGE, BETWEEN = "random average", "in between"
@@ -60,12 +61,8 @@ class Task:
     kernel: str = "rbf"
 
     @property
-    def group(self) -> str:
-        return f"{self.source} {' '.join(map(str, self.classes))}"
-
-    @property
     def name(self) -> str:
-        return f"{self.group}, {self.n_train} a class"
+        return f"{self.source} {' '.join(map(str, self.classes))}, {self.n_train} a class"
 
 
 SIGNS = {"no entry": [17], "road work": [25]}
@@ -163,6 +160,11 @@ def read(path: Path) -> list[Pair]:
     return [Pair(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
+def write_page(folder: Path) -> None:
+    """The page of the results file in a folder, beside it."""
+    write(folder / PAGE, as_page(read(folder / RESULTS), M))
+
+
 def run(folder: Path, n_partitions: int) -> list[Pair]:
     pairs = []
     data: dict[str, Data] = {}
@@ -176,7 +178,7 @@ def run(folder: Path, n_partitions: int) -> list[Pair]:
                     run_partition(study, number, data[task.source])
                     for number in range(n_partitions)
                 ]
-                pairs.append(Pair(task.group, task.name, universum, outcomes))
+                pairs.append(Pair(task.source, task.name, universum, outcomes))
                 progress.update(1)
     return pairs
 
@@ -185,8 +187,8 @@ def main() -> None:
     options = read_options(__doc__, PARTITIONS)
     pairs = run(options.data, options.partitions)
     lines = ",\n".join(json.dumps(asdict(pair)) for pair in pairs)
-    write(options.out / "diagnosis.json", f"[\n{lines}\n]\n")
-    write(options.out / "diagnosis.md", as_page(pairs, M))
+    write(options.out / RESULTS, f"[\n{lines}\n]\n")
+    write_page(options.out)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 NAME is a results file beside the template, without its ending. So no figure on the page is typed
 by hand. ``python -m musvm.experiments.page FOLDER`` writes FOLDER/tables.md from
-FOLDER/tables.md.in.
+FOLDER/tables.md.in, and FOLDER/diagnosis.md from FOLDER/diagnosis.json if that is there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from musvm.experiments import diagnosis
 from musvm.experiments.protocol import Study
-from musvm.experiments.settings import TABLE_2
+from musvm.experiments.settings import PARTITIONS, TABLE_2
 from musvm.experiments.store import Record
 from musvm.experiments.tables import (
     as_markdown,
@@ -82,6 +83,9 @@ def _variant_name(results: Record) -> str:
     words += [f"features × {values['scale']:g}"] if values["scale"] != 1 else []
     words += [f"gamma {values['gamma']:g}"] if values["gamma"] != usual_gamma else []
     words += [f"C = {C:g}" for C in conditions["C"]] if len(conditions["C"]) == 1 else []
+    criterion = results["cells"][0]["criterion"]
+    words += [f"criterion {criterion}"] if criterion != "cv" else []
+    words += [f"{results['partitions']} partitions"] if results["partitions"] != PARTITIONS else []
     return ", ".join(words) or "the paper's protocol"
 
 
@@ -119,3 +123,5 @@ def _read(path: Path) -> Record:
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     (target / PAGE).write_text(make_page(target), encoding="utf-8")
+    if (target / diagnosis.RESULTS).exists():
+        diagnosis.write_page(target)

@@ -103,6 +103,9 @@ def describe(results: Record) -> str:
         f"partitions: {setting['n_train']} training and {setting['n_test']} test points for each "
         f"of {L} classes; {kernel}; seed {conditions['seed']}."
     )
+    criterion = results["cells"][0]["criterion"]
+    if criterion != "cv":  # Tables that compare criteria begin with cross-validation.
+        text += f" Models chosen by: {CRITERION_NAMES[criterion]}."
     return " ".join([text, *_departures(conditions)])
 
 
