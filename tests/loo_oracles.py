@@ -126,8 +126,11 @@ def without(problem: DualProblem, t: int) -> DualProblem:
 def retrained_values(problem: DualProblem, t: int, tol: float) -> tuple[np.ndarray, float]:
     """Decision values of point t of a model trained without it, from scratch, and their error.
 
-    The error of a difference is 2 sqrt(gap K_tt): P alone is strongly convex.
+    The error of a difference is 2 sqrt(gap K_tt): P alone is strongly convex. Without any other
+    point the model is zero.
     """
+    if problem.n_points == 1:
+        return np.zeros(problem.n_classes), 0.0
     solution = solve(without(problem, t), tol=tol)
     values = np.delete(problem.gram[t], t) @ solution.alpha
     return values, 2.0 * float(np.sqrt(max(solution.gap, 0.0) * problem.gram[t, t]))
