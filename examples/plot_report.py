@@ -7,6 +7,9 @@ without a network. It has the data in numbers, the cells of the search, the SVM 
 universum, the histograms of projections with a slider over Δ, the diagnosis of the universum and
 the certificates.
 
+.. image:: /images/report.png
+    :alt: A slider over Δ, above histograms of the projections of training and universum points.
+
 Run this file with a name to keep the report: ``python examples/plot_report.py digits.html``.
 """
 
@@ -27,6 +30,7 @@ search.fit(X, y, universum=universum)
 # The models along Δ are fitted for the report. The class names, feature names and titles that end
 # up in it are treated as text, whatever they contain.
 
+# sphinx_gallery_thumbnail_path = "images/report.png"
 with tempfile.TemporaryDirectory() as folder:
     path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(folder, "digits.html"))
     report.write(search, X, y, universum, path, title="The digits 3, 5 and 8", overwrite=True)
