@@ -30,8 +30,9 @@ import pandas
 
 import model_files
 import musvm
-from musvm import UniversumSVC, UniversumSVCCV
+from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV
 from musvm.model_file import ModelFileError, from_bytes, load_with_header, to_bytes, trusted_types
+from musvm.universum import WithUniversum
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -87,7 +88,23 @@ def fitted_models():
         "weights": UniversumSVC(class_weight={0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0}).fit(X, Y),
         "search": UniversumSVCCV([1, 10], criterion=2).fit(X, Y, universum=UNIVERSUM),
         "pipeline": make_pipeline(StandardScaler(), PCA(10), UniversumSVC()).fit(X, Y),
+        "rejecting": rejecting(reject_label=-1).fit(X, Y, universum=UNIVERSUM),
+        "rejecting, labels of two kinds": rejecting("none").fit(X, Y, universum=UNIVERSUM),
+        "made universum": WithUniversum(UniversumSVC(), random_state=0).fit(X, Y),
+        "made universum, pipeline, rejecting": make_pipeline(
+            StandardScaler(), rejecting("none", WithUniversum(UniversumSVC(), random_state=0))
+        ).fit(X, Y.astype(str)),
     }
+
+
+def rejecting(reject_label, estimator=None):
+    return RejectingClassifier(estimator or UniversumSVC(gamma=0.1), reject_label, target=0.8, cv=2)
+
+
+def values(model, points):
+    """Decision values; a model that rejects has one score for each point instead."""
+    compute = getattr(model, "decision_function", None) or model.score_samples
+    return compute(points)
 
 
 @pytest.mark.parametrize(("name", "fitted"), fitted_models().items())
@@ -95,9 +112,7 @@ def test_a_loaded_model_is_the_model_bit_by_bit(name, fitted):
     points = X + 0.1
     loaded = load(to_bytes(fitted))
     assert type(loaded) is type(fitted)
-    np.testing.assert_array_equal(
-        loaded.decision_function(points), fitted.decision_function(points), strict=True
-    )
+    np.testing.assert_array_equal(values(loaded, points), values(fitted, points), strict=True)
     np.testing.assert_array_equal(loaded.predict(points), fitted.predict(points), strict=True)
     assert str(loaded) == str(fitted)
 
@@ -117,19 +132,40 @@ def test_a_table_with_categories_comes_back_bit_by_bit():
     )
 
 
-def test_another_process_computes_the_same_bits(model, tmp_path):
-    path, points = tmp_path / "model.skops", tmp_path / "points.npy"
-    musvm.save(model, path)
-    np.save(points, X + 0.05)
-    code = (
-        "import sys, numpy as np, musvm\n"
-        "F = musvm.load(sys.argv[1]).decision_function(np.load(sys.argv[2]))\n"
-        "sys.stdout.buffer.write(F.tobytes())"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(path), str(points)], capture_output=True, check=True
-    )
-    assert result.stdout == model.decision_function(X + 0.05).tobytes()
+IN_ANOTHER_PROCESS = """
+import sys, numpy as np, musvm
+points, *paths = sys.argv[1:]
+for path in paths:
+    model = musvm.load(path)
+    compute = getattr(model, "decision_function", None) or model.score_samples
+    np.save(path + ".npy", compute(np.load(points)))
+"""
+
+
+def test_another_process_computes_the_same_bits(tmp_path):
+    models = fitted_models()
+    paths = {name: tmp_path / f"{name}.skops" for name in models}
+    for name, model in models.items():
+        musvm.save(model, paths[name])
+    np.save(tmp_path / "points.npy", X + 0.05)
+    files = [str(tmp_path / "points.npy"), *map(str, paths.values())]
+    subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS, *files], check=True)
+    for name, model in models.items():
+        there = np.load(f"{paths[name]}.npy")
+        np.testing.assert_array_equal(there, values(model, X + 0.05), err_msg=name, strict=True)
+
+
+def test_a_loaded_model_that_rejects_has_its_threshold():
+    fitted = rejecting(-1).fit(X, Y, universum=UNIVERSUM)
+    loaded = load(to_bytes(fitted))
+    assert loaded.threshold_ == fitted.threshold_
+    assert np.mean(loaded.predict(UNIVERSUM) == -1) > 0, "nothing is rejected: the test is idle"
+
+
+def test_a_function_that_makes_the_universum_is_not_saved():
+    made = WithUniversum(UniversumSVC(), make=lambda X, y, m, random_state: X[:m] / 2).fit(X, Y)
+    with pytest.raises(ModelFileError, match="cannot be saved"):
+        to_bytes(made)
 
 
 def test_two_files_of_one_model_are_equal(model, content):

@@ -93,9 +93,11 @@ def save(
 
     Parameters
     ----------
-    model : UniversumSVC, UniversumSVCCV, RejectingClassifier, or a Pipeline that ends in one
-        The model, fitted. A kernel must be named, not a function. The other steps of a pipeline
-        are scikit-learn's scalers, encoders, imputers, `ColumnTransformer`, PCA and the like.
+    model : UniversumSVC, UniversumSVCCV, RejectingClassifier, WithUniversum, or a Pipeline \
+that ends in one
+        The model, fitted. Kernels and ways to make a universum must be named: functions are not
+        saved. The other steps of a pipeline are scikit-learn's scalers, encoders, imputers,
+        `ColumnTransformer`, PCA and the like.
 
     path : str or path-like
         The file. By convention its name ends in ``.skops``.
