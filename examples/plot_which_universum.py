@@ -89,6 +89,6 @@ axes.set_ylabel("universum")
 plt.show()
 
 # %%
-# Trust the verdict least where it says "helps". It can see that a universum would do harm more
-# easily than that it would do good; :doc:`/results/index` counts how often it was right. What
-# decides is a search that lets the plain SVM compete: :ref:`sphx_glr_gallery_plot_does_it_help.py`.
+# Do not rely on the verdict: :doc:`/results/diagnosis` counts how often it was right, over many
+# data sets, and finds it no better than always naming the most frequent outcome. What decides is a
+# search that lets the plain SVM compete: :ref:`sphx_glr_gallery_plot_does_it_help.py`.

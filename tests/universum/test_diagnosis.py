@@ -140,7 +140,7 @@ MIDDLE = (THRESHOLDS.min_spread + THRESHOLDS.max_spread) / 2
 @pytest.mark.parametrize(
     ("entropy", "spread", "verdict", "words"),
     [
-        (0.0, MIDDLE, "hurts", "Likely to hurt: the model takes 90% of it for class cat"),
+        (0.0, MIDDLE, "hurts", "May hurt: the model takes 90% of it for class cat"),
         (EVEN, THRESHOLDS.max_spread + 0.01, "hurts", "much as those of training points"),
         (EVEN, NARROW_SPREAD, "neither", f"spread by {NARROW_SPREAD:.2f} of a margin"),
         (EVEN, MIDDLE, "helps", "May help"),
