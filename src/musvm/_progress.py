@@ -6,6 +6,7 @@ elsewhere (a log file) a line now and then.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -68,7 +69,12 @@ class Progress:
             self._bar = _rich_bar(self.label)
         self._shown = True
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total or None)
+            self._bar.update(
+                self._bar.task_ids[0],
+                description=self.label,
+                completed=self.done,
+                total=self.total or None,
+            )
             return
         text = f"{self.label}: {self.done}"
         if self.total > 0:
@@ -77,6 +83,29 @@ class Progress:
             text = f"{self.label}: {share:4.0%}, {left:.0f} s left"
         end = "\r" if self._is_terminal else "\n"
         print(f"{text:<70}", end=end, file=sys.stderr, flush=True)
+
+
+class FitProgress:
+    """The progress of a fit towards its relative gap `tol`, which falls about exponentially.
+
+    So the share that is done is measured in digits of the gap, from 1 down to `tol`.
+    """
+
+    def __init__(self, tol: float, *, verbose: int) -> None:
+        self._progress = Progress("Fit", 1000, verbose=verbose)
+        self._digits = max(-math.log10(tol), 1e-3)
+
+    def __enter__(self) -> FitProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.close()
+
+    def update(self, n_rounds: int, gap: float) -> None:
+        share = -math.log10(max(gap, 1e-300)) / self._digits
+        steps = int(1000 * min(max(share, 0.0), 1.0))
+        self._progress.label = f"Fit: round {n_rounds}, gap {gap:.1e}"
+        self._progress.update(max(steps - self._progress.done, 0))
 
 
 def _rich_bar(label: str) -> Any:

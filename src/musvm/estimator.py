@@ -1,8 +1,8 @@
 """`UniversumSVC`: the multiclass universum SVM as a scikit-learn classifier.
 
-The estimator reads what it is given (`_validation.py`), computes the Gram matrix
-(`kernels.py`), states the dual problem, has it solved (`dual/`) and keeps the solution as
-attributes. With alpha_i the solution's row of point i, the model is
+The estimator reads what it is given (`_validation.py`), states the problem, has it solved
+(`paths.py`) and keeps the solution as attributes. With alpha_i the solution's row of point i, the
+model is
 
     f_l(x) = sum_i alpha_il k(x_i, x),        the prediction the class of the largest f_l(x).
 """
@@ -26,9 +26,11 @@ from sklearn.utils.validation import (
 )
 
 from musvm import _validation as validation
-from musvm.dual.problem import DualProblem, FloatArray, UniversumLoss
-from musvm.dual.solve import DualSolution, solve
-from musvm.kernels import Kernel, is_positive_semidefinite, resolve_gamma
+from musvm._progress import FitProgress
+from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
+from musvm.dual.solve import DualSolution
+from musvm.kernels import Kernel, resolve_gamma
+from musvm.paths import PointProblem, Solver, solve_points
 
 
 class UniversumSVC(ClassifierMixin, BaseEstimator):
@@ -90,6 +92,16 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, 'balanced' or None, default=None
         Factors of C by class. 'balanced' gives every class the same total.
 
+    solver : {'auto', 'gram', 'working-set'}, default='auto'
+        'gram' holds the whole kernel matrix and takes Newton steps: exact to many digits, and
+        the fastest up to a few thousand points. 'working-set' computes kernel rows as it needs
+        them: for many points. 'auto' chooses by the number of points. All of them
+        stop at the same `tol`.
+
+    cache_size : float, default=4000
+        Largest size of the kernel cache of 'working-set', in MB. Memory is taken as rows are
+        computed, so small problems take less.
+
     tol : float, default=1e-4
         Relative duality gap, `dual_gap_ / objective_`, at which the solver stops.
 
@@ -100,7 +112,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         Order in which the solver visits the points. None is a fixed order as well.
 
     verbose : int, default=0
-        1 prints one line per fit.
+        1 shows the progress of a fit that takes more than a few seconds, with the gap and an
+        estimate of the time left, and prints one line at its end.
 
     Attributes
     ----------
@@ -202,6 +215,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         "universum_loss": [StrOptions({"sum", "max"})],
         "universum_label": [str, Integral, Real, "boolean", None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "solver": [StrOptions({"auto", "gram", "working-set"})],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -224,6 +239,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         universum_loss: UniversumLoss = "sum",
         universum_label: Any = None,
         class_weight: Any = None,
+        solver: Solver = "auto",
+        cache_size: float = 4000.0,
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
@@ -239,6 +256,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         self.universum_loss = universum_loss
         self.universum_label = universum_label
         self.class_weight = class_weight
+        self.solver = solver
+        self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -282,42 +301,28 @@ such arrays, default=None
         data = validation.read(self, X, y, universum, sample_weight)
         caps = validation.row_caps(data, self.C, self.class_weight, self.universum_weight)
         blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
-        problem = self._state_problem(data, blocks)
         seeded = self.random_state is not None
-        solution = solve(
-            problem,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=check_random_state(self.random_state) if seeded else None,
-        )
+        with FitProgress(self.tol, verbose=self.verbose) as progress:
+            solution = solve_points(
+                self._state_problem(data, blocks),
+                solver=self.solver,
+                cache_size=self.cache_size,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                random_state=check_random_state(self.random_state) if seeded else None,
+                callback=progress.update,
+            )
         self._keep(data, caps, blocks.spread(solution.alpha))
         self._report(solution)
         return self
 
-    def _state_problem(self, data: validation.FitData, blocks: validation.Blocks) -> DualProblem:
-        """The dual problem of the blocks; settles gamma and warns of an indefinite kernel."""
+    def _state_problem(self, data: validation.FitData, blocks: validation.Blocks) -> PointProblem:
+        """The problem of the blocks; settles gamma."""
         self._gamma = self._resolve_gamma(data, blocks)
-        kernel = self._settled_kernel()
-        gram = kernel.gram(data.X, blocks.rows, resolution=data.resolution)
-        if not (
-            kernel.is_psd_by_construction
-            or is_positive_semidefinite(gram, resolution=data.resolution)
-        ):
-            warnings.warn(
-                "The kernel matrix is not positive semi-definite: the model is a stationary "
-                "point of the problem, to the accuracy of dual_gap_, but need not be its global "
-                "optimum.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return DualProblem(
-            gram=gram,
-            y=blocks.y,
-            n_classes=len(data.classes),
-            caps=blocks.caps,
-            delta=float(self.delta),
-            universum_loss=self.universum_loss,
+        dual = DualRows(
+            blocks.y, len(data.classes), blocks.caps, float(self.delta), self.universum_loss
         )
+        return PointProblem(self._settled_kernel(), data.X, blocks.rows, dual, data.resolution)
 
     def _resolve_gamma(self, data: validation.FitData, blocks: validation.Blocks) -> float:
         if self.kernel not in ("poly", "rbf", "sigmoid"):
@@ -405,7 +410,7 @@ such arrays, default=None
         if precomputed:
             columns = np.concatenate([self.support_, self.universum_support_])
             return X[:, columns] @ self.dual_coef_.T
-        return self._settled_kernel().matrix(X, self.support_vectors_) @ self.dual_coef_.T
+        return self._settled_kernel().weighted(X, self.support_vectors_, self.dual_coef_.T)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Decision values.

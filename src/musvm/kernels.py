@@ -24,10 +24,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg.lapack
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from musvm.dual.problem import FloatArray, IntArray
 
+# Entries of the largest matrix that is computed at a time where blocks will do.
+CHUNK = 2**22
 # Rows handled at a time where a whole M x M temporary is to be avoided.
 _STRIP = 256
 
@@ -75,6 +78,12 @@ class Kernel:
         require_finite(K)
         return K
 
+    def weighted(self, X: Any, Z: Any, weights: FloatArray) -> FloatArray:
+        """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory."""
+        n, rows = X.shape[0], max(CHUNK // max(Z.shape[0], 1), 1)
+        blocks = [self.matrix(X[i : i + rows], Z) @ weights for i in range(0, n, rows)]
+        return np.concatenate(blocks)
+
     def gram(self, X: Any, rows: IntArray, *, resolution: float) -> FloatArray:
         """The Gram matrix of the given rows of X (of the matrix X itself if precomputed).
 
@@ -96,7 +105,7 @@ class Kernel:
         return K
 
 
-def require_finite(K: FloatArray) -> None:
+def require_finite(K: NDArray[Any]) -> None:
     """Refuse a kernel matrix with NaN or infinite entries."""
     if K.size and not np.isfinite([K.min(), K.max()]).all():
         raise ValueError(

@@ -12,6 +12,9 @@ piecewise linear function of one multiplier lambda, and sum_l a_l = 0 fixes lamb
     universum   the same without cap where that has 1/2 ||a||_1 <= cap, otherwise the positive
                 and the negative parts are each a scaled simplex of total cap             ("max")
 
+The violation of a row is the steepest slope at which mass can still move from one label to
+another: `kkt_violations` of `problem.py`, one row at a time.
+
 `box_block` is the Euclidean projection onto {sum_l a_l = total, lower <= a <= upper}.
 
 Every root is found by Newton's method, which is finite on a piecewise linear function; where the
@@ -27,6 +30,9 @@ import numpy as np
 # halvings exhaust the doubles between any two ends.
 cdef enum:
     MAX_NEWTON = 200
+
+# A label this close to a bound, relative to the cap, counts as being there.
+cdef double TINY = 1e-12
 
 
 cdef void simplex(
@@ -197,6 +203,79 @@ cdef void box_block(
         if step == lam or high - low <= 4e-16 * fmax(fabs(low), fabs(high)):
             return
         lam = step
+
+
+cdef double training_violation(
+    const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap
+) noexcept nogil:
+    # Any label can fall; one can rise that is below its bound.
+    cdef double highest = -INFINITY, lowest = INFINITY, slope, room
+    cdef Py_ssize_t l
+    for l in range(L):
+        slope = f[l]
+        room = -a[l]
+        if l == y:
+            slope -= 1.0
+            room += cap
+        if slope > highest:
+            highest = slope
+        if slope < lowest and room > TINY * cap:
+            lowest = slope
+    return fmax(highest - lowest, 0.0)
+
+
+cdef double free_violation(
+    const double* f, const double* a, Py_ssize_t L, double cap, double upper, double delta
+) noexcept nogil:
+    # Labels may fall without end and rise to `upper`, paying delta while they are positive.
+    cdef double highest = -INFINITY, lowest = INFINITY, slope, tiny = TINY * cap
+    cdef Py_ssize_t l
+    for l in range(L):
+        slope = f[l] + delta if a[l] > tiny else f[l]
+        if slope > highest:
+            highest = slope
+        if a[l] < upper - tiny:
+            slope = f[l] + delta if a[l] >= -tiny else f[l]
+            if slope < lowest:
+                lowest = slope
+    return fmax(highest - lowest, 0.0)
+
+
+cdef double full_violation(
+    const double* f, const double* a, Py_ssize_t L, double cap, double delta
+) noexcept nogil:
+    # With all its mass in use ("max"), a row can give some back, or move it among the labels of
+    # one sign and those at 0.
+    cdef double top_positive = -INFINITY, top_not_positive = -INFINITY
+    cdef double low_negative = INFINITY, low_not_negative = INFINITY, tiny = TINY * cap
+    cdef Py_ssize_t l
+    for l in range(L):
+        if a[l] > tiny:
+            top_positive = fmax(top_positive, f[l])
+        else:
+            top_not_positive = fmax(top_not_positive, f[l])
+        if a[l] < -tiny:
+            low_negative = fmin(low_negative, f[l])
+        else:
+            low_not_negative = fmin(low_not_negative, f[l])
+    return fmax(
+        fmax(top_positive + delta - low_negative, top_positive - low_not_negative),
+        fmax(top_not_positive - low_negative, 0.0),
+    )
+
+
+cdef double universum_violation(
+    const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max
+) noexcept nogil:
+    cdef double mass = 0.0
+    cdef Py_ssize_t l
+    if not is_max:
+        return free_violation(f, a, L, cap, cap, delta)
+    for l in range(L):
+        mass += 0.5 * fabs(a[l])
+    if mass < cap * (1.0 - TINY):
+        return free_violation(f, a, L, cap, INFINITY, delta)
+    return full_violation(f, a, L, cap, delta)
 
 
 def solve_block(double[::1] b, double q, double cap, Py_ssize_t y=-1,

@@ -34,7 +34,7 @@ point; for a positive semi-definite one it means the optimum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,53 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 UniversumLoss = Literal["sum", "max"]
+
+
+class Rows(Protocol):
+    """The problem without K: what a loss, a dual cost or a gap needs to know of every point."""
+
+    @property
+    def y(self) -> IntArray: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def caps(self) -> FloatArray: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def universum_loss(self) -> UniversumLoss: ...
+    @property
+    def n_train(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class DualRows:
+    """`Rows` by themselves, for solvers that never hold K; the attributes of `DualProblem`."""
+
+    y: IntArray
+    n_classes: int
+    caps: FloatArray
+    delta: float = 0.0
+    universum_loss: UniversumLoss = "sum"
+
+    @property
+    def n_points(self) -> int:
+        return len(self.caps)
+
+    @property
+    def n_train(self) -> int:
+        return len(self.y)
+
+    def at(self, points: IntArray) -> DualRows:
+        """The rows of some points, given in ascending order."""
+        training = points[: np.searchsorted(points, self.n_train)]
+        return DualRows(
+            np.ascontiguousarray(self.y[training]),
+            self.n_classes,
+            self.caps[points],
+            self.delta,
+            self.universum_loss,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +133,7 @@ def decision_values(problem: DualProblem, alpha: FloatArray) -> FloatArray:
     return problem.gram @ alpha
 
 
-def losses(problem: DualProblem, F: FloatArray) -> FloatArray:
+def losses(problem: Rows, F: FloatArray) -> FloatArray:
     """The loss of every point, (M,): hinge loss, then universum loss."""
     n, rows = problem.n_train, np.arange(problem.n_train)
     margins = F[:n] + 1.0
@@ -101,7 +148,7 @@ def losses(problem: DualProblem, F: FloatArray) -> FloatArray:
     return np.concatenate([hinge, universum])
 
 
-def dual_costs(problem: DualProblem, alpha: FloatArray) -> FloatArray:
+def dual_costs(problem: Rows, alpha: FloatArray) -> FloatArray:
     """The part of D that is not quadratic, row by row, (M,)."""
     n = problem.n_train
     training = -alpha[np.arange(n), problem.y]
@@ -109,17 +156,17 @@ def dual_costs(problem: DualProblem, alpha: FloatArray) -> FloatArray:
     return np.concatenate([training, universum])
 
 
-def dual_objective(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> float:
+def dual_objective(problem: Rows, alpha: FloatArray, F: FloatArray) -> float:
     """D(alpha), to be minimised."""
     return float(0.5 * np.vdot(alpha, F) + dual_costs(problem, alpha).sum())
 
 
-def primal_objective(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> float:
+def primal_objective(problem: Rows, alpha: FloatArray, F: FloatArray) -> float:
     """P of the weights that alpha stands for."""
     return float(0.5 * np.vdot(alpha, F) + problem.caps @ losses(problem, F))
 
 
-def row_gaps(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def row_gaps(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
     """Each row's share of P + D, (M,): c_i loss_i + <alpha_i, F_i> + its dual cost.
 
     Nonnegative for feasible alpha up to rounding. Summing rows instead of subtracting the two
@@ -132,7 +179,7 @@ def row_gaps(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArr
     )
 
 
-def infeasibility(problem: DualProblem, alpha: FloatArray) -> float:
+def infeasibility(problem: Rows, alpha: FloatArray) -> float:
     """The largest violation of a constraint by a row, relative to the row's cap."""
     n, caps = problem.n_train, problem.caps[:, None]
     upper = np.zeros((n, problem.n_classes))
@@ -145,7 +192,7 @@ def infeasibility(problem: DualProblem, alpha: FloatArray) -> float:
     return float(max(part.max(initial=0.0) for part in parts))
 
 
-def kkt_violations(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def kkt_violations(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
     """By how much mass could still be moved between two labels of a row at a profit, (M,).
 
     Row i is optimal given all others if and only if no pair of labels (a, b) has a feasible
@@ -165,7 +212,7 @@ def _steepest(rises: FloatArray, falls: FloatArray) -> FloatArray:
     return np.maximum(falls.max(axis=1) - rises.min(axis=1), 0.0)
 
 
-def _violations_training(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def _violations_training(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
     n, rows = problem.n_train, np.arange(problem.n_train)
     slope = F[:n].copy()
     slope[rows, problem.y] -= 1.0
@@ -175,7 +222,7 @@ def _violations_training(problem: DualProblem, alpha: FloatArray, F: FloatArray)
     return _steepest(rises=np.where(movable, slope, np.inf), falls=slope)
 
 
-def _violations_universum(problem: DualProblem, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def _violations_universum(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
     a, slope, delta = alpha[problem.n_train :], F[problem.n_train :], problem.delta
     caps = problem.caps[problem.n_train :, None]
     tiny = 1e-12 * caps

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from musvm._threads import blas
 from musvm.dual import problem as statement
 from musvm.dual._descent import project_rows, sweep
 from musvm.dual.newton import (
@@ -241,7 +240,7 @@ def solve(
     DualSolution, certified by decision values computed afresh from its alpha
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0))
-    with _blas().limit(limits=1, user_api="blas"):
+    with blas().limit(limits=1, user_api="blas"):
         state, history = _run(solver, tol, max_iter, alpha, callback)
         gap, primal = solver.gap_and_primal(state)
     return DualSolution(
@@ -254,11 +253,6 @@ def solve(
         converged=bool(history[-1] <= tol),
         history=history,
     )
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _run(

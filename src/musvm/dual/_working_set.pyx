@@ -1,0 +1,125 @@
+"""Descent inside a working set, and the violations it is chosen by.
+
+`descend` minimises the rows of a small problem one at a time, in closed form (`_blocks.pyx`),
+but only those that violate the optimality conditions by more than a threshold: looking at a row
+costs L operations, moving it costs a kernel row for each label that moved. Rows that are
+satisfied are not looked at again until all others are too.
+
+K and F may be floats or doubles: floats are twice as fast, and good enough while the threshold
+is far above their rounding. alpha is always in doubles.
+"""
+
+from cython cimport floating
+from libc.stdlib cimport free, malloc
+
+from scipy.linalg.cython_blas cimport daxpy, saxpy
+
+from musvm.dual._blocks cimport (
+    training_block, training_violation, universum_block, universum_violation,
+)
+
+
+cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
+    cdef int one = 1
+    cdef float single
+    if floating is double:
+        daxpy(&n, &factor, <double*>x, &one, y, &one)
+    else:
+        single = <float>factor
+        saxpy(&n, &single, <float*>x, &one, y, &one)
+
+
+def descend(
+    const floating[:, ::1] gram,
+    double[:, ::1] alpha,
+    floating[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    const double[::1] curvature,
+    double delta,
+    bint is_max,
+    const Py_ssize_t[::1] order,
+    double threshold,
+    Py_ssize_t max_moves,
+):
+    """Minimise rows that violate by more than `threshold` until none does, or for `max_moves`.
+
+    alpha and F are class-major, (L, w), and change in place; `order` lists all w rows. Returns
+    how often a row moved.
+    """
+    cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0], n = y.shape[0]
+    cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0
+    cdef bint all_rows = True
+    cdef double q, violation, change
+    cdef double* f = <double*>malloc(5 * L * sizeof(double))
+    cdef Py_ssize_t* active = <Py_ssize_t*>malloc(w * sizeof(Py_ssize_t))
+    if f == NULL or active == NULL:
+        free(f)
+        free(active)
+        raise MemoryError()
+    cdef double* old = f + L
+    cdef double* a = f + 2 * L
+    cdef double* b = f + 3 * L
+    for k in range(w):
+        active[k] = order[k]
+    with nogil:
+        while n_active and moves < max_moves:
+            n_left = 0
+            for k in range(n_active):
+                i = active[k]
+                for l in range(L):
+                    f[l] = F[l, i]
+                    old[l] = alpha[l, i]
+                if i < n:
+                    violation = training_violation(f, old, L, y[i], caps[i])
+                else:
+                    violation = universum_violation(f, old, L, caps[i], delta, is_max)
+                if violation <= threshold:
+                    continue
+                active[n_left] = i
+                n_left += 1
+                q = curvature[i]
+                for l in range(L):
+                    b[l] = f[l] - q * old[l]
+                if i < n:
+                    training_block(b, L, y[i], q, caps[i], a)
+                else:
+                    universum_block(b, L, q, caps[i], delta, is_max, a, b + L)
+                moves += 1
+                for l in range(L):
+                    change = a[l] - old[l]
+                    if change != 0.0:
+                        alpha[l, i] = a[l]
+                        add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
+            if n_left:
+                n_active = n_left
+                all_rows = False
+            elif all_rows:
+                n_active = 0
+            else:
+                n_active = w
+                all_rows = True
+                for k in range(w):
+                    active[k] = order[k]
+    free(f)
+    free(active)
+    return moves
+
+
+def violations(
+    const double[:, ::1] alpha,
+    const double[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    double delta,
+    bint is_max,
+    double[::1] out,
+):
+    """The violation of every row; alpha and F are (M, L) here, one row per point."""
+    cdef Py_ssize_t L = alpha.shape[1], M = alpha.shape[0], n = y.shape[0], i
+    with nogil:
+        for i in range(M):
+            if i < n:
+                out[i] = training_violation(&F[i, 0], &alpha[i, 0], L, y[i], caps[i])
+            else:
+                out[i] = universum_violation(&F[i, 0], &alpha[i, 0], L, caps[i], delta, is_max)

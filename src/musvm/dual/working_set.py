@@ -1,0 +1,204 @@
+"""The solver for many points: small problems chosen by violation, and one product per round.
+
+K is never held here. A round
+
+    1. surveys all rows: violations of the optimality conditions, and the duality gap;
+    2. chooses a working set W: half of it the worst of the last one, the rest the worst of all;
+    3. minimises D over the rows of W by block descent (`_working_set.pyx`) against K_WW, which
+       fits the processor's cache, until their violations are a tenth of the worst there was;
+    4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
+
+Who computes K and holds F is a `Backend`: kernel rows in a cache, a linear kernel that keeps
+weights instead, or another device. Its products may be rounded to floats. That costs rounds, not
+accuracy: when the gap seems small enough, F is computed afresh in doubles, and if the gap is
+not small enough after all, the rounds go on from there. Every error made since then is
+proportional to a change of alpha, so it shrinks with the changes.
+
+Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
+each other must meet in one working set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from musvm.dual import problem as statement
+from musvm.dual._working_set import descend
+from musvm.dual.problem import DualRows, FloatArray, IntArray
+from musvm.dual.solve import DualSolution
+
+SIZE = 1500
+KEPT = 0.5
+# Violations left in the working set, relative to the worst of the last survey.
+LOOSENESS = 0.1
+MAX_MOVES_PER_ROW = 100
+# Floats carry decision values to about 1e-6; thresholds far above can be met with them.
+SINGLE_THRESHOLD = 1e-4
+# F is computed afresh after so many rounds without a smaller gap: rounding may be what is left.
+PATIENCE = 30
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The state of all rows: violations, and the gap P + D with the primal P."""
+
+    violations: FloatArray
+    gap: float
+    primal: float
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / abs(self.primal) if self.primal else self.gap
+
+
+class Backend(Protocol):
+    """Holds alpha and F = K alpha of M points, and everything that has to do with K.
+
+    `diagonal` is that of K, `size` the largest working set that it has room for.
+    """
+
+    diagonal: FloatArray
+    size: int
+
+    def survey(self, rows: DualRows) -> Survey:
+        """Violations, gap and primal at the current alpha and F."""
+
+    def take(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """alpha and F of some points, (w, L) each."""
+
+    def block(self, points: IntArray) -> Any:
+        """K between some points, (w, w)."""
+
+    def change(self, points: IntArray, alpha: FloatArray) -> None:
+        """Set alpha of some points and add what follows to F."""
+
+    def restart(self, alpha: FloatArray) -> None:
+        """Set all of alpha and compute F = K alpha afresh, in doubles."""
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        """alpha and F of all points, (M, L) each."""
+
+
+class _Rounds:
+    """The pieces of one run."""
+
+    def __init__(
+        self, rows: DualRows, backend: Backend, random_state: np.random.RandomState
+    ) -> None:
+        self.rows = rows
+        self.backend = backend
+        self.random_state = random_state
+        self.working_set: IntArray = np.empty(0, dtype=np.intp)
+        self.size = min(SIZE, backend.size, rows.n_points)
+        floor = 1e-12 * backend.diagonal.max(initial=0.0)
+        self.curvature = np.maximum(backend.diagonal, floor if floor > 0 else 1.0)
+
+    def choose(self, violations: FloatArray) -> IntArray:
+        """The next working set, ascending."""
+        key = violations.copy()
+        kept = self.working_set
+        if len(kept):
+            worst_first = np.argsort(-key[kept], kind="stable")
+            kept = kept[worst_first[: int(KEPT * self.size)]]
+        else:
+            # All rows violate alike at the start: a sample knows more than the first rows.
+            key *= 1.0 + 1e-3 * self.random_state.random_sample(len(key))
+        key[kept] = -1.0
+        n_new = self.size - len(kept)
+        new = np.argpartition(-key, n_new - 1)[:n_new]
+        return np.sort(np.concatenate([kept, new[key[new] > 0.0]]))
+
+    def improve(self, survey: Survey) -> None:
+        """One round after its survey."""
+        self.working_set = W = self.choose(survey.violations)
+        alpha, F = self.backend.take(W)
+        threshold = LOOSENESS * float(survey.violations[W].max())
+        dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
+        gram = np.ascontiguousarray(self.backend.block(W), dtype=dtype)
+        rows = self.rows.at(W)
+        alpha = np.array(alpha.T, order="C")
+        descend(
+            gram, alpha, np.array(F.T, dtype=dtype, order="C"), rows.y, rows.caps,
+            self.curvature[W], rows.delta, rows.universum_loss == "max",
+            self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
+        )  # fmt: skip
+        self.backend.change(W, np.ascontiguousarray(alpha.T))
+
+
+def solve_by_working_sets(
+    rows: DualRows,
+    backend: Backend,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
+
+    Parameters
+    ----------
+    rows : the problem without its Gram matrix
+    backend : computes with the Gram matrix; it starts at alpha = 0 or where `restart` put it
+    tol : stop when gap <= tol * |P|
+    max_iter : the largest number of rounds, at least 1
+    random_state : orders rows and the first working set; a fixed seed if None
+    callback : called with the number of rounds done and the relative gap after each
+
+    Returns
+    -------
+    DualSolution, certified by decision values computed afresh from its alpha
+    """
+    rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
+    history: list[float] = []
+    survey, exact = backend.survey(rows), True
+    best, waited = np.inf, 0
+    while len(history) < max_iter and (survey.relative_gap > tol or not exact):
+        if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
+            survey, exact = _certify(rows, backend), True
+            best, waited = survey.relative_gap, 0
+            continue
+        rounds.improve(survey)
+        survey, exact = backend.survey(rows), False
+        history.append(survey.relative_gap)
+        waited = 0 if survey.relative_gap < best else waited + 1
+        best = min(best, survey.relative_gap)
+        if callback is not None:
+            callback(len(history), history[-1])
+    if not exact:
+        survey = _certify(rows, backend)
+    return _as_solution(backend, survey, history, tol)
+
+
+def _certify(rows: DualRows, backend: Backend) -> Survey:
+    alpha, _ = backend.solution()
+    backend.restart(alpha)
+    return backend.survey(rows)
+
+
+def _as_solution(
+    backend: Backend, survey: Survey, history: list[float], tol: float
+) -> DualSolution:
+    alpha, F = backend.solution()
+    if history:
+        history[-1] = survey.relative_gap
+    return DualSolution(
+        alpha=alpha,
+        decision=F,
+        primal=survey.primal,
+        dual=survey.gap - survey.primal,
+        gap=survey.gap,
+        n_rounds=len(history),
+        converged=survey.relative_gap <= tol,
+        history=history or [survey.relative_gap],
+    )
+
+
+def survey_of(rows: DualRows, alpha: FloatArray, F: FloatArray, violations: FloatArray) -> Survey:
+    """A survey from the violations and the statement of the problem."""
+    gap = float(np.maximum(statement.row_gaps(rows, alpha, F), 0.0).sum())
+    return Survey(violations, gap, statement.primal_objective(rows, alpha, F))

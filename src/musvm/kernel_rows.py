@@ -1,0 +1,220 @@
+"""Kernel rows on demand, for problems whose Gram matrix is too large: a `Backend` of
+`dual/working_set.py`.
+
+Only rows that were ever in a working set are computed, in floats, and kept in a cache of limited
+size; when it is full, the rows that were not used for longest make room. For support vectors far
+fewer than points that is far less than the Gram matrix.
+
+A row of a dense kernel is one product of floats and one pass of a function. For "rbf" two more
+columns make the product the exponent itself,
+
+    -gamma |x - z|^2 = <(sqrt(2 gamma) x, -gamma |x|^2, 1), (sqrt(2 gamma) z, 1, -gamma |z|^2)>,
+
+of points with their mean subtracted, which keeps the norms, and so the rounding, small.
+Decision values for the certificate are computed in doubles by `kernels.py`, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from musvm._threads import Workers
+from musvm.dual._working_set import violations
+from musvm.dual.problem import DualRows, FloatArray, IntArray
+from musvm.dual.working_set import Survey, survey_of
+from musvm.kernels import CHUNK, Kernel, require_finite
+
+SingleArray = NDArray[np.float32]
+Tile = Callable[[slice], SingleArray]
+"""Columns of some rows, as floats."""
+
+# A cache has room for this many rows whatever its size in bytes.
+MIN_ROWS = 16
+
+
+class KernelRows:
+    """alpha, F and a cache of kernel rows; see `Backend`.
+
+    Parameters
+    ----------
+    kernel : with its parameters settled
+    points : (M, d) doubles, dense or CSR; (M, M), the matrix itself, if precomputed
+    n_classes : L
+    cache_bytes : what the cached rows may take
+    workers : threads for the products
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
+    ) -> None:
+        M = points.shape[0]
+        self._kernel = kernel
+        self._points = points
+        self._workers = workers
+        self._rows = _row_function(kernel, points)
+        self._alpha = np.zeros((M, n_classes))
+        self._F = np.zeros((M, n_classes))
+        self.size = min(max(int(cache_bytes // (4 * M)), MIN_ROWS), M)
+        # Memory is taken only as rows are written.
+        self._cache: SingleArray = np.empty((self.size, M), dtype=np.float32)
+        self._slot_of_point = np.full(M, -1, dtype=np.intp)
+        self._point_of_slot = np.full(self.size, -1, dtype=np.intp)
+        self._last_use = np.zeros(self.size, dtype=np.intp)
+        self._clock = 0
+        self.n_computed = 0
+        self.diagonal = _diagonal(kernel, points)
+
+    # What the solver asks for
+
+    def survey(self, rows: DualRows) -> Survey:
+        found = np.empty(len(self._alpha))
+        violations(
+            self._alpha, self._F, rows.y, rows.caps, rows.delta, rows.universum_loss == "max",
+            found,
+        )  # fmt: skip
+        return survey_of(rows, self._alpha, self._F, found)
+
+    def take(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        return self._alpha[points], self._F[points]
+
+    def block(self, points: IntArray) -> SingleArray:
+        self._load(points)
+        return self._cache[np.ix_(self._slot_of_point[points], points)]
+
+    def change(self, points: IntArray, alpha: FloatArray) -> None:
+        difference = alpha - self._alpha[points]
+        moved = np.any(difference != 0.0, axis=1)
+        self._alpha[points] = alpha
+        slots = self._slot_of_point[points[moved]]
+        step = difference[moved].astype(np.float32)
+
+        def update(columns: slice) -> None:
+            self._F[columns] += self._cache[slots, columns].T @ step
+
+        self._workers.each(len(self._F), update)
+
+    def restart(self, alpha: FloatArray) -> None:
+        self._alpha = np.array(alpha, dtype=np.float64, order="C")
+        support = np.flatnonzero(np.any(alpha != 0.0, axis=1))
+        weights = self._alpha[support]
+
+        def compute(part: slice) -> None:
+            self._F[part] = _doubles(self._kernel, self._points, part, support) @ weights
+
+        piece = max(CHUNK // max(len(support), 1), 1)
+        self._workers.each(len(self._F), compute, piece)
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        return self._alpha, self._F
+
+    # The cache
+
+    def _load(self, points: IntArray) -> None:
+        """Have the rows of these points, no more than `size`, in the cache."""
+        self._clock += 1
+        slots = self._slot_of_point[points]
+        self._last_use[slots[slots >= 0]] = self._clock
+        missing = points[slots < 0]
+        if not len(missing):
+            return
+        slots = np.sort(np.argsort(self._last_use, kind="stable")[: len(missing)])
+        displaced = self._point_of_slot[slots]
+        self._slot_of_point[displaced[displaced >= 0]] = -1
+        self._slot_of_point[missing] = slots
+        self._point_of_slot[slots] = missing
+        self._last_use[slots] = self._clock
+        self._compute(missing, slots)
+
+    def _compute(self, points: IntArray, slots: IntArray) -> None:
+        tile = self._rows(points)
+
+        def fill(columns: slice) -> None:
+            values = tile(columns)
+            require_finite(values)
+            self._cache[slots, columns] = values
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._workers.each(len(self._F), fill)
+        self.n_computed += len(points)
+
+
+def _diagonal(kernel: Kernel, points: Any) -> FloatArray:
+    """k(x, x) of every point."""
+    if kernel.name == "rbf":
+        return np.ones(points.shape[0])
+    if kernel.name == "precomputed":
+        return np.array(points.diagonal(), dtype=np.float64)
+    few = [slice(start, start + 64) for start in range(0, points.shape[0], 64)]
+    return np.concatenate([kernel.matrix(points[s], points[s]).diagonal() for s in few])
+
+
+def _doubles(kernel: Kernel, points: Any, rows: slice, columns: IntArray) -> FloatArray:
+    """The kernel between a run of points and some others."""
+    if kernel.name == "precomputed":
+        return np.asarray(points[rows][:, columns], dtype=np.float64)
+    return kernel.matrix(points[rows], points[columns])
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows in floats
+
+
+def _row_function(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
+    """A function that prepares some rows and returns their `Tile`."""
+    if kernel.name == "precomputed":
+        return lambda rows: lambda columns: points[rows, columns].astype(np.float32)
+    if sp.issparse(points) or callable(kernel.name):
+        return lambda rows: _rounded(kernel, points[rows], points)
+    if kernel.name == "rbf":
+        return _rbf_rows(kernel.gamma, points)
+    singles = points.astype(np.float32)
+    return lambda rows: _of_products(kernel, singles[rows], singles)
+
+
+def _rounded(kernel: Kernel, chosen: Any, points: Any) -> Tile:
+    return lambda columns: kernel.matrix(chosen, points[columns]).astype(np.float32)
+
+
+def _rbf_rows(gamma: float, points: FloatArray) -> Callable[[IntArray], Tile]:
+    centred = points - points.mean(axis=0)
+    norms = gamma * np.einsum("ij,ij->i", centred, centred)
+    d = points.shape[1]
+    right = np.empty((len(points), d + 2), dtype=np.float32)
+    right[:, :d] = np.sqrt(2.0 * gamma) * centred
+    right[:, d] = 1.0
+    right[:, d + 1] = -norms
+
+    def rows(chosen: IntArray) -> Tile:
+        left = right[chosen]
+        left[:, d], left[:, d + 1] = left[:, d + 1].copy(), 1.0
+
+        def tile(columns: slice) -> SingleArray:
+            exponent = left @ right[columns].T
+            np.minimum(exponent, 0.0, out=exponent)
+            np.exp(exponent, out=exponent)
+            return exponent
+
+        return tile
+
+    return rows
+
+
+def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Tile:
+    def tile(columns: slice) -> SingleArray:
+        products = chosen @ points[columns].T
+        if kernel.name == "linear":
+            return products
+        products *= np.float32(kernel.gamma)
+        products += np.float32(kernel.coef0)
+        if kernel.name == "poly":
+            products **= kernel.degree
+        else:
+            np.tanh(products, out=products)
+        return products
+
+    return tile

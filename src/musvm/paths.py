@@ -1,0 +1,128 @@
+"""From points and a kernel to a certified solution: which solver takes the problem.
+
+    gram          the whole Gram matrix in doubles, Newton steps (`dual/solve.py`)
+    working-set   kernel rows on demand, small problems (`dual/working_set.py`, `kernel_rows.py`)
+
+"auto" takes "gram" up to GRAM_LIMIT points, where its Newton steps win and its matrix is small.
+All of them stop at the same relative duality gap, and all certify it with decision values
+computed in doubles.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from musvm._threads import workers
+from musvm.dual.problem import DualProblem, DualRows, IntArray
+from musvm.dual.solve import DualSolution, solve
+from musvm.dual.working_set import solve_by_working_sets
+from musvm.kernel_rows import KernelRows
+from musvm.kernels import Kernel, is_positive_semidefinite
+
+Solver = Literal["auto", "gram", "working-set"]
+
+GRAM_LIMIT = 3000
+# So many points are examined for symmetry and definiteness where the whole matrix is not there.
+EXAMINED = 1000
+
+
+@dataclass(frozen=True)
+class PointProblem:
+    """The dual problem of points that have not met their kernel yet.
+
+    Attributes
+    ----------
+    kernel : with its parameters settled
+    X : all points, dense or CSR; the kernel matrix if precomputed
+    rows : (M,) those of X that take part, training points first
+    dual : everything about them but K
+    resolution : relative rounding error of the entries of the kernel matrix
+    """
+
+    kernel: Kernel
+    X: Any
+    rows: IntArray
+    dual: DualRows
+    resolution: float
+
+    @property
+    def points(self) -> Any:
+        if self.kernel.name == "precomputed":
+            return self.X[np.ix_(self.rows, self.rows)]
+        return self.X[self.rows]
+
+
+def choose(problem: PointProblem, solver: Solver) -> Solver:
+    """The path for a problem."""
+    if solver != "auto":
+        return solver
+    return "gram" if len(problem.rows) <= GRAM_LIMIT else "working-set"
+
+
+def solve_points(
+    problem: PointProblem,
+    *,
+    solver: Solver = "auto",
+    cache_size: float = 4000.0,
+    tol: float,
+    max_iter: int,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """Solve on the chosen path; `cache_size` is in megabytes."""
+    if choose(problem, solver) == "gram":
+        return solve(
+            _with_gram(problem),
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            callback=callback,
+        )
+    _examine_sample(problem)
+    with workers() as team:
+        backend = KernelRows(
+            problem.kernel, problem.points, problem.dual.n_classes, 1e6 * cache_size, team
+        )
+        return solve_by_working_sets(
+            problem.dual,
+            backend,
+            tol=tol,
+            max_iter=max_iter,
+            random_state=random_state,
+            callback=callback,
+        )
+
+
+def _with_gram(problem: PointProblem) -> DualProblem:
+    gram = problem.kernel.gram(problem.X, problem.rows, resolution=problem.resolution)
+    _require_definite(problem, gram)
+    dual = problem.dual
+    return DualProblem(gram, dual.y, dual.n_classes, dual.caps, dual.delta, dual.universum_loss)
+
+
+def _examine_sample(problem: PointProblem) -> None:
+    """Refuse or warn by the Gram matrix of some of the points, evenly spread."""
+    kernel = problem.kernel
+    if kernel.name != "precomputed" and kernel.is_psd_by_construction:
+        return
+    step = max(len(problem.rows) // EXAMINED, 1)
+    sample = problem.rows[::step]
+    _require_definite(problem, kernel.gram(problem.X, sample, resolution=problem.resolution))
+
+
+def _require_definite(problem: PointProblem, gram: Any) -> None:
+    if problem.kernel.is_psd_by_construction or is_positive_semidefinite(
+        gram, resolution=problem.resolution
+    ):
+        return
+    warnings.warn(
+        "The kernel matrix is not positive semi-definite: the model is a stationary point of the "
+        "problem, to the accuracy of dual_gap_, but need not be its global optimum.",
+        UserWarning,
+        stacklevel=6,
+    )

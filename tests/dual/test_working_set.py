@@ -1,0 +1,196 @@
+"""The working-set solver: certified, equal to the solver with the Gram matrix, and to itself.
+
+Kernels are rounded to floats inside, so every claim about accuracy is made through the
+certificate, which is computed in doubles and checked here against the statement.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from musvm.dual._working_set import descend, violations
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
+
+from musvm._threads import Workers, workers
+from musvm.dual import problem as statement
+from musvm.dual import working_set
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solve import solve
+from musvm.dual.working_set import solve_by_working_sets
+from musvm.kernel_rows import MIN_ROWS, KernelRows
+from musvm.kernels import Kernel
+from oracles import constraint_violation
+from strategies import problems, problems_with_feasible_alpha
+
+
+def rows_of(problem: DualProblem) -> DualRows:
+    return DualRows(
+        problem.y, problem.n_classes, problem.caps, problem.delta, problem.universum_loss
+    )
+
+
+def in_working_sets(problem: DualProblem, *, size: int, tol: float, cache_bytes: float = 1e9):
+    """The solution by working sets of `size` rows, with the problem's own Gram matrix."""
+    backend = KernelRows(
+        Kernel("precomputed"), problem.gram, problem.n_classes, cache_bytes, Workers()
+    )
+    backend.size = min(size, backend.size)
+    return solve_by_working_sets(rows_of(problem), backend, tol=tol), backend
+
+
+def digits(n: int = 600, m: int = 300) -> tuple[np.ndarray, DualRows]:
+    """Digits 0-6 as classes, 7-9 as universum: points, and the rows of the problem."""
+    X, target = load_digits(return_X_y=True)
+    X = X / 16.0
+    inside, outside = np.flatnonzero(target < 7)[:n], np.flatnonzero(target >= 7)[:m]
+    caps = np.r_[np.full(len(inside), 10.0), np.full(len(outside), 10.0 * n / (m * 7))]
+    return X[np.r_[inside, outside]], DualRows(target[inside].astype(np.intp), 7, caps, 0.1)
+
+
+def solve_digits(tol: float = 1e-3, cache_bytes: float = 1e9, **changes):
+    X, rows = digits(**changes)
+    with workers() as team:
+        backend = KernelRows(Kernel("rbf", 0.2), X, rows.n_classes, cache_bytes, team)
+        return X, rows, solve_by_working_sets(rows, backend, tol=tol), backend
+
+
+# ---------------------------------------------------------------------------------------------
+# The pieces
+
+
+@settings(max_examples=200)
+@given(problems_with_feasible_alpha())
+def test_violations_are_those_of_the_statement(case):
+    problem, alpha = case
+    F = problem.gram @ alpha
+    found = np.empty(len(alpha))
+    violations(
+        np.ascontiguousarray(alpha), F, problem.y, problem.caps, problem.delta,
+        problem.universum_loss == "max", found,
+    )  # fmt: skip
+    expected = statement.kkt_violations(problem, alpha, F)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * (1 + np.abs(F).max()))
+
+
+@settings(max_examples=100)
+@given(problems(), st.sampled_from([np.float32, np.float64]))
+def test_descent_lowers_the_objective_and_leaves_no_large_violation(problem, dtype):
+    L, M = problem.n_classes, problem.n_points
+    alpha, F = np.zeros((L, M)), np.zeros((L, M), dtype=dtype)
+    gram = problem.gram.astype(dtype)
+    curvature = np.maximum(problem.gram.diagonal(), 1e-12)
+    moves = descend(
+        gram, alpha, F, problem.y, problem.caps, curvature, problem.delta,
+        problem.universum_loss == "max", np.arange(M), 0.5, 1000 * M,
+    )  # fmt: skip
+    exact = problem.gram @ alpha.T
+    scale = 1.0 + np.abs(exact).max()
+    assert statement.infeasibility(problem, alpha.T) <= 1e-12
+    assert statement.dual_objective(problem, alpha.T, exact) <= 1e-5 * scale**2
+    if moves < 1000 * M and dtype is np.float64:
+        assert statement.kkt_violations(problem, alpha.T, exact).max() <= 0.5 + 1e-9 * scale
+
+
+def test_a_working_set_keeps_the_worst_of_the_last_one_and_takes_the_worst_of_all():
+    rows = DualRows(np.arange(100, dtype=np.intp) % 2, 2, np.ones(100))
+    backend = KernelRows(Kernel("precomputed"), np.eye(100), 2, 1e9, Workers())
+    backend.size = 10
+    rounds = working_set._Rounds(rows, backend, np.random.RandomState(0))
+    rounds.working_set = np.arange(10)
+    violations = np.linspace(0.0, 1.0, 100)
+    assert rounds.choose(violations).tolist() == [5, 6, 7, 8, 9, 95, 96, 97, 98, 99]
+    violations[:97] = 0.0
+    assert set(rounds.choose(violations)) >= {97, 98, 99}, "rows that violate nothing are left out"
+
+
+# ---------------------------------------------------------------------------------------------
+# The solution
+
+
+@settings(max_examples=150)
+@given(problems(), st.integers(2, 30))
+def test_objective_is_that_of_the_other_solver(problem, size):
+    solution, _ = in_working_sets(problem, size=size, tol=1e-3)
+    reference = solve(problem, tol=1e-6)
+    assert constraint_violation(problem, solution.alpha) <= 1e-12
+    # A gap is a bound: both optima lie between the dual and the primal objective.
+    scale = 1e-6 * abs(reference.primal)
+    assert -solution.dual <= reference.primal + scale
+    assert -reference.dual <= solution.primal + scale
+    if solution.converged:
+        assert solution.primal == pytest.approx(reference.primal, rel=1.1e-3)
+
+
+@settings(max_examples=100)
+@given(problems(), st.integers(2, 30))
+def test_the_certificate_is_that_of_the_statement(problem, size):
+    solution, _ = in_working_sets(problem, size=size, tol=1e-2)
+    F = problem.gram @ solution.alpha
+    gap = statement.row_gaps(problem, solution.alpha, F).sum()
+    primal = statement.primal_objective(problem, solution.alpha, F)
+    rounding = 1e-12 * (1.0 + np.abs(F).max()) * problem.caps.sum()
+    assert solution.gap == pytest.approx(gap, rel=1e-6, abs=rounding)
+    assert solution.primal == pytest.approx(primal, rel=1e-9, abs=rounding)
+    assert solution.converged == (solution.gap <= 1e-2 * abs(solution.primal))
+
+
+@pytest.mark.parametrize("loss", ["sum", "max"])
+def test_a_tight_tolerance_is_reached_with_rounded_kernels(loss, monkeypatch):
+    monkeypatch.setattr(working_set, "SIZE", 200)
+    X, rows = digits()
+    rows = DualRows(rows.y, rows.n_classes, rows.caps, rows.delta, loss)
+    kernel = Kernel("rbf", 0.2)
+    backend = KernelRows(kernel, X, rows.n_classes, 1e9, Workers())
+    solution = solve_by_working_sets(rows, backend, tol=1e-8)
+    gram = kernel.gram(X, np.arange(len(X)), resolution=2e-16)
+    problem = DualProblem(gram, rows.y, rows.n_classes, rows.caps, rows.delta, loss)
+    F = gram @ solution.alpha
+    assert solution.converged
+    assert statement.row_gaps(problem, solution.alpha, F).sum() <= 1.01e-8 * solution.primal
+    assert solution.primal == pytest.approx(solve(problem, tol=1e-9).primal, rel=2e-8)
+
+
+# ---------------------------------------------------------------------------------------------
+# What must not matter
+
+
+def test_the_number_of_threads_changes_no_digit(monkeypatch):
+    monkeypatch.setattr(working_set, "SIZE", 100)
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            found.append(solve_digits()[2])
+    assert np.array_equal(found[0].alpha, found[1].alpha)
+    assert found[0].gap == found[1].gap
+
+
+def test_a_small_cache_computes_rows_again_and_finds_the_same_optimum(monkeypatch):
+    monkeypatch.setattr(working_set, "SIZE", 100)
+    X, _, large, with_room = solve_digits()
+    _, _, small, without = solve_digits(cache_bytes=4 * len(X) * 120)
+    assert with_room.n_computed <= len(X)
+    assert without.size == 120
+    assert without.n_computed > with_room.n_computed
+    assert small.primal == pytest.approx(large.primal, rel=2e-3)
+
+
+def test_a_cache_of_no_size_still_holds_a_few_rows(monkeypatch):
+    _, _, solution, backend = solve_digits(cache_bytes=1.0, tol=0.3, n=100, m=30)
+    assert backend.size == MIN_ROWS
+    assert solution.converged
+
+
+def test_rounds_end_at_max_iter_with_an_honest_certificate():
+    X, rows = digits()
+    backend = KernelRows(Kernel("rbf", 0.2), X, rows.n_classes, 1e9, Workers())
+    backend.size = 50
+    gaps = []
+    solution = solve_by_working_sets(
+        rows, backend, tol=1e-9, max_iter=3, callback=lambda _, gap: gaps.append(gap)
+    )
+    assert solution.n_rounds == len(gaps) == 3
+    assert not solution.converged
+    assert solution.gap > 1e-9 * solution.primal

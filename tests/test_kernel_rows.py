@@ -1,0 +1,79 @@
+"""Kernel rows in floats and decision values in doubles, against the kernels themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import laplacian_kernel
+
+from musvm._threads import Workers
+from musvm.kernel_rows import KernelRows
+from musvm.kernels import Kernel
+
+KERNELS = {
+    "linear": Kernel("linear"),
+    "rbf": Kernel("rbf", 0.3),
+    "poly": Kernel("poly", 0.5, 3, 1.0),
+    "sigmoid": Kernel("sigmoid", 0.1, coef0=0.2),
+    "callable": Kernel(laplacian_kernel),
+    "precomputed": Kernel("precomputed"),
+}
+
+
+def points(seed: int = 0, n: int = 60, d: int = 5) -> np.ndarray:
+    # Far from the origin: distances must survive it.
+    return np.random.default_rng(seed).normal(loc=20.0, size=(n, d)) / 10.0
+
+
+def case(name: str, sparse: bool):
+    """A kernel, what the backend is given, and the matrix in doubles."""
+    X, kernel = points(), KERNELS[name]
+    if name == "precomputed":
+        K = KERNELS["rbf"].matrix(X, X)
+        return kernel, K, K
+    K = kernel.matrix(X, X)
+    return kernel, sp.csr_array(X) if sparse else X, K
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_updates_and_restarts_are_those_of_the_matrix(name, sparse):
+    if sparse and name in ("callable", "precomputed"):
+        sparse = False
+    kernel, X, K = case(name, sparse)
+    backend = KernelRows(kernel, X, 3, 1e9, Workers())
+    scale = np.abs(K).max()
+    np.testing.assert_allclose(backend.diagonal, K.diagonal(), rtol=1e-12)
+    chosen = np.array([3, 17, 18, 40])
+    np.testing.assert_allclose(backend.block(chosen), K[np.ix_(chosen, chosen)], atol=2e-6 * scale)
+
+    alpha = np.random.default_rng(1).normal(size=(4, 3))
+    backend.change(chosen, alpha)
+    _, F = backend.solution()
+    np.testing.assert_allclose(F, K[:, chosen] @ alpha, atol=1e-5 * scale)
+    whole = np.zeros((len(K), 3))
+    whole[chosen] = alpha
+    backend.restart(whole)
+    _, F = backend.solution()
+    np.testing.assert_allclose(F, K @ whole, atol=1e-12 * scale)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 59), min_size=1, max_size=16, unique=True), max_size=12))
+def test_the_cache_never_hands_out_a_wrong_row(requests):
+    kernel, X, K = case("rbf", sparse=False)
+    backend = KernelRows(kernel, X, 2, cache_bytes=4 * 60 * 16, workers=Workers())
+    for request in requests:
+        chosen = np.array(sorted(request))
+        block = backend.block(chosen)
+        np.testing.assert_allclose(block, K[np.ix_(chosen, chosen)], atol=2e-6)
+
+
+def test_values_too_large_for_floats_are_refused():
+    X = points() * 1e15
+    backend = KernelRows(Kernel("poly", 1.0, 3, 0.0), X, 2, 1e9, Workers())
+    with pytest.raises(ValueError, match="scale the features"):
+        backend.block(np.arange(3))
