@@ -13,6 +13,7 @@ held are sums over *blocks* of labels: a label that is not free, or the second o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,29 +23,37 @@ from musvm.dual.problem import FloatArray, IntArray
 from musvm.loo.active import NEGATIVE, ActiveSets, BoolArray, StateArray
 from musvm.loo.reduced import Reduced
 
+HELD, BLOCK, NEW = range(3)
+
 
 @dataclass(frozen=True)
 class Changes:
     """The differences of a stack of problems, sorted by problem.
 
-    held : problem, label and row among the kept ones
-    blocks : problem, row among the eliminated ones and (., L) labels, 0 or 1
-    new : problem, row among the kept ones and (., L) direction
+    problem, kind : (c,)
+    row : (c,) among the kept ones; for blocks among the eliminated ones
+    vector : (c, L) the label that is held, the labels of a block, 1 or 0; or a new direction
     """
 
-    held: tuple[IntArray, ...]
-    blocks: tuple[Any, ...]
-    new: tuple[Any, ...]
+    problem: IntArray
+    kind: IntArray
+    row: IntArray
+    vector: FloatArray
 
-    def select(self, problems: BoolArray) -> Changes:
-        """The changes of some of the problems."""
-        parts = (self.held, self.blocks, self.new)
-        return Changes(*(tuple(array[problems[part[0]]] for array in part) for part in parts))
+    def __len__(self) -> int:
+        return len(self.problem)
+
+    def __getitem__(self, which: Any) -> Changes:
+        return Changes(*(array[which] for array in vars(self).values()))
 
     def count(self, n_problems: int) -> IntArray:
         """The number of changes of each problem, (T,)."""
-        problems = np.concatenate([self.held[0], self.blocks[0], self.new[0]])
-        return np.bincount(problems, minlength=n_problems)
+        return np.bincount(self.problem, minlength=n_problems)
+
+
+def joined(parts: Sequence[Changes]) -> Changes:
+    """All changes of several lists, one after the other."""
+    return Changes(*map(np.concatenate, zip(*(vars(p).values() for p in parts), strict=True)))
 
 
 def group_codes(sets: ActiveSets) -> StateArray:
@@ -65,12 +74,12 @@ def group_codes(sets: ActiveSets) -> StateArray:
 def find_changes(base: StateArray, codes: StateArray, reduced: Reduced) -> Changes:
     """What changes from the codes of the base, (L, M), to those of a stack, (T, L, M)."""
     before, after = base[:, reduced.kept], codes[..., reduced.kept]
-    parts = [_of_group(before == code, after == code) for code in (1, 2)]
-    held, new = zip(*parts, strict=True)
-    return Changes(_joined(held), _blocks(codes[..., reduced.eliminated]), _joined(new))
+    parts = [part for code in (1, 2) for part in _of_group(before == code, after == code)]
+    changes = joined([*parts, *_blocks(codes[..., reduced.eliminated])])
+    return changes[np.argsort(changes.problem, kind="stable")]
 
 
-def _of_group(before: BoolArray, after: BoolArray) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _of_group(before: BoolArray, after: BoolArray) -> tuple[Changes, Changes]:
     """Labels to be held, and new directions, of one group in every row."""
     unit = np.eye(before.shape[0])
     both = before & after
@@ -80,28 +89,29 @@ def _of_group(before: BoolArray, after: BoolArray) -> tuple[tuple[Any, ...], tup
     reference = np.where(common, both.argmax(axis=1), after.argmax(axis=1))
     _unset_first(gained, ~common)
     k, label, row = np.nonzero(gained)
-    return np.nonzero(lost), (k, row, unit[label] - unit[reference[k, row]])
+    return _labels(HELD, lost), _changes(NEW, k, row, unit[label] - unit[reference[k, row]])
 
 
-def _blocks(codes: StateArray) -> tuple[Any, ...]:
+def _blocks(codes: StateArray) -> tuple[Changes, Changes]:
     """The blocks of eliminated rows: all but one, because the sum of the row is held already."""
     lost, second = codes == 0, (codes == 2).any(axis=1)
     no_first = ~(codes == 1).any(axis=1)
     _unset_first(lost, no_first & ~second)
-    k, label, row = np.nonzero(lost)
-    k2, row2 = np.nonzero(second & ~no_first)
-    singles: FloatArray = np.eye(codes.shape[1])[label]
-    return _joined([(k, row, singles), (k2, row2, (codes[k2, :, row2] == 2).astype(float))])
+    k, row = np.nonzero(second & ~no_first)
+    return _labels(BLOCK, lost), _changes(BLOCK, k, row, (codes[k, :, row] == 2).astype(float))
+
+
+def _labels(kind: int, which: BoolArray) -> Changes:
+    """A change for every single label that is set."""
+    k, label, row = np.nonzero(which)
+    return _changes(kind, k, row, np.eye(which.shape[1])[label])
+
+
+def _changes(kind: int, problem: IntArray, row: IntArray, vector: FloatArray) -> Changes:
+    return Changes(problem, np.full(len(problem), kind), row, vector)
 
 
 def _unset_first(mask: BoolArray, rows: BoolArray) -> None:
     """Clear the first label that is set, in the given rows."""
     k, row = np.nonzero(rows & mask.any(axis=1))
     mask[k, mask[k, :, row].argmax(axis=1), row] = False
-
-
-def _joined(parts: Any) -> tuple[Any, ...]:
-    """The arrays of all parts together, sorted by the first of them."""
-    arrays = [np.concatenate(group) for group in zip(*parts, strict=True)]
-    order = np.argsort(arrays[0], kind="stable")
-    return tuple(array[order] for array in arrays)

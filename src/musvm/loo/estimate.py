@@ -76,9 +76,13 @@ class Estimate:
         """nu for every column of w, in its place among the directions."""
         nu = np.zeros_like(w)
         first = np.searchsorted(self.reduced.directions.row, rows)
-        last = np.searchsorted(self.reduced.directions.row, rows, side="right")
-        for k, (a, b) in enumerate(zip(first, last, strict=True)):
-            nu[a:b, k] = np.linalg.solve(self.inverse[a:b, a:b], w[a:b, k])
+        n_own = np.searchsorted(self.reduced.directions.row, rows, side="right") - first
+        for size in np.unique(n_own[n_own > 0]):
+            columns = np.flatnonzero(n_own == size)
+            own = first[columns, None] + np.arange(size)
+            at = own, columns[:, None]
+            systems = self.inverse[own[:, :, None], own[:, None, :]]
+            nu[at] = np.linalg.solve(systems, w[at][..., None])[..., 0]
         return nu
 
     @cached_property

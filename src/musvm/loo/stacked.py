@@ -24,15 +24,19 @@ determines them, where C is 0 but for
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.loo.active import POSITIVE, ActiveSets, BoolArray, own_labels
-from musvm.loo.changes import Changes, find_changes, group_codes
+from musvm.loo.changes import BLOCK, HELD, NEW, Changes, find_changes, group_codes, joined
 from musvm.loo.reduced import Reduced
 
 # Beyond as many changes as this, or as the base has directions, there is little left of the base.
 MAX_CHANGES = 200
+KEPT_ENTRIES = 2**21
 # A step is too long when a variable moves by this many times its cap.
 FAR = 1e4
 
@@ -54,7 +58,7 @@ class StackedNewton:
         self._B, self._G = inverse, reduced.inverse_eliminated()
         self._base = group_codes(base)[0]
         self._Z = reduced.directions.matrix(len(reduced.kept), problem.n_classes)
-        self._answers = _Answers(reduced, inverse, problem.n_classes)
+        self._responses = _Responses(reduced, inverse, self._G, problem.n_classes)
 
     def step(self, sets: ActiveSets, F: FloatArray) -> tuple[FloatArray, BoolArray]:
         """x for every problem, (T, L, M), F the decision values at b; and where it is of use.
@@ -70,16 +74,11 @@ class StackedNewton:
         v = slopes[..., A] - slopes[..., A].mean(axis=1, keepdims=True)
         s_R = slopes[..., R] - product(v, reduced.W)
         w = -(s_R.reshape(T, -1) @ self._Z) @ self._B
-        x_A = self._answer(v, self._spread(w))
 
-        moves = np.zeros_like(s_R)
         changes = find_changes(self._base, group_codes(sets), reduced)
         usable = changes.count(T) <= max(MAX_CHANGES, len(reduced.directions))
-        changes = changes.select(usable)
-        self._answers.prepare(changes)
-        for k in np.flatnonzero(usable):
-            only = changes.select(np.arange(T) == k)
-            self._correct(only, w[k], moves[k], v[k], s_R[k], x_A[k])
+        changes = changes[usable[changes.problem]]
+        moves = self._correct(changes, w, v, s_R)
         x = np.empty_like(slopes)
         x[..., R] = self._spread(w) + moves
         x[..., A] = self._answer(v, x[..., R])
@@ -93,102 +92,122 @@ class StackedNewton:
         return -product(v, self._G) - product(x_R, self.reduced.W.T)
 
     def _correct(
-        self,
-        changes: Changes,
-        w: FloatArray,
-        moves: FloatArray,
-        v: FloatArray,
-        s_R: FloatArray,
-        x_A: FloatArray,
-    ) -> None:
-        """Correct the base step (w, v) of one problem in place; note the moves of new labels."""
-        _, label, row = changes.held
-        _, index, blocks = changes.blocks
-        _, rows, new = changes.new
-        held = self._Z[label * len(self.reduced.kept) + row]
-        force = np.concatenate([held.toarray(), self._answers.forces(changes)])
-        answer = np.concatenate([held @ self._B, self._answers.of(changes)])
-        H, B, N = np.split(np.arange(len(force)), np.cumsum([len(label), len(index)]))
-        system = force @ answer.T
-        system[len(H) :, len(H) :] += self._couplings(index, blocks, rows, new)
-
-        rhs = force @ w
-        rhs[B] = np.einsum("bl,lb->b", blocks, x_A[:, index])
-        rhs[N] += np.einsum("rl,lr->r", new, s_R[:, rows])
-        solved = _solve_scaled(system, rhs)
-        w -= solved @ answer
-        np.add.at(v.T, index, solved[B, None] * (blocks - blocks.mean(axis=1, keepdims=True)))
-        np.add.at(moves.T, rows, solved[N, None] * new)
-
-    def _couplings(
-        self, index: IntArray, blocks: FloatArray, rows: IntArray, new: FloatArray
+        self, changes: Changes, w: FloatArray, v: FloatArray, s_R: FloatArray
     ) -> FloatArray:
-        """C above, blocks first."""
-        centred = blocks - blocks.mean(axis=1, keepdims=True)
-        across = self.reduced.W[np.ix_(index, rows)] * (blocks @ new.T)
-        within = self._G[np.ix_(index, index)] * (centred @ centred.T)
-        return np.block(
-            [[within, across], [across.T, -self.reduced.S[np.ix_(rows, rows)] * (new @ new.T)]]
-        )
+        """Correct the base steps (w, v) in place; return the moves of new directions."""
+        known, T = self._responses, len(w)
+        places = known.find(changes)
+        is_block, is_new = changes.kind == BLOCK, changes.kind == NEW
+        rhs = (w @ known.forces.T)[changes.problem, places]
+        rhs[is_block] = _along(changes[is_block], self._answer(v, self._spread(w)))
+        rhs[is_new] += _along(changes[is_new], s_R)
+        solved = np.empty(len(changes))
+        for first, last in pairwise(np.searchsorted(changes.problem, np.arange(T + 1))):
+            own = places[first:last]
+            solved[first:last] = _solve_scaled(known.system[own[:, None], own], rhs[first:last])
+
+        coefficients = np.zeros((T, len(known.forces)))
+        coefficients[changes.problem, places] = solved
+        w -= coefficients @ known.answers
+        moves = np.zeros_like(s_R)
+        for target, kind, which in ((v, BLOCK, is_block), (moves, NEW, is_new)):
+            part = changes[which]
+            at: Any = part.problem, slice(None), part.row
+            np.add.at(target, at, solved[which, None] * _free_part(part.vector, kind))
+        return moves
 
 
-class _Answers:
-    """B phi for blocks and new directions.
+def _along(changes: Changes, values: FloatArray) -> FloatArray:
+    """The values (T, L, .) in the problem and the row of every change, along its vector."""
+    return np.einsum("cl,cl->c", changes.vector, values[changes.problem, :, changes.row])
 
-    Left-out problems have many of them in common, so what was computed once is kept, up to the
-    size of B.
+
+def _free_part(vector: FloatArray, kind: int) -> FloatArray:
+    """Blocks less their means, because rows sum to zero."""
+    return vector - vector.mean(axis=1, keepdims=True) if kind == BLOCK else vector
+
+
+class _Responses:
+    """What changes do to the base and to each other: `forces` phi, `answers` B phi, `system`.
+
+    Left-out problems have many changes in common, so what was computed once is kept, up to the
+    size of B, or 32 MB.
     """
 
-    def __init__(self, reduced: Reduced, inverse: FloatArray, n_labels: int) -> None:
+    def __init__(self, reduced: Reduced, inverse: FloatArray, G: FloatArray, n_labels: int) -> None:
         self._reduced = reduced
-        self._B = inverse
+        self._B, self._G = inverse, G
         unit, d = np.eye(n_labels), reduced.directions
         self._along = unit[:, d.plus] - unit[:, d.minus]
-        self._known: dict[tuple[bool, int, bytes], int] = {}
-        self._rows = np.empty((0, len(d)))
+        p = len(inverse)
+        self._limit = max(p // 2, int(np.sqrt(p**2 + KEPT_ENTRIES) - p))
+        self._forget()
 
-    def forces(self, changes: Changes) -> FloatArray:
-        """phi of the blocks, then of the new directions, one row each."""
-        (_, index, blocks), (_, rows, new) = changes.blocks, changes.new
-        at = self._reduced.directions.row
-        kernel = np.concatenate(
-            [-self._reduced.W[np.ix_(index, at)], self._reduced.S[np.ix_(rows, at)]]
-        )
-        return (np.concatenate([blocks, new]) @ self._along) * kernel
+    def _forget(self) -> None:
+        self._place: dict[Any, int] = {}
+        nothing = np.empty(0, dtype=np.intp)
+        self._known = Changes(nothing, nothing, nothing, np.empty((0, len(self._along))))
+        self.forces = self.answers = np.empty((0, len(self._B)))
+        self.system = np.empty((0, 0))
 
-    def prepare(self, changes: Changes) -> None:
-        """Compute the answers that are not known yet."""
+    def find(self, changes: Changes) -> IntArray:
+        """The place of every change among the forces, the answers and in the system."""
         keys = _keys(changes)
-        missing = {key: k for k, key in enumerate(keys) if key not in self._known}
-        if len(self._known) + len(missing) > len(self._B):
-            self._known, self._rows = {}, self._rows[:0]
-            missing = {key: k for k, key in enumerate(keys)}
-        if not missing:
-            return
-        chosen = np.zeros(len(keys), dtype=bool)
-        chosen[list(missing.values())] = True
-        n_blocks = len(changes.blocks[0])
-        part = Changes(
-            changes.held,
-            tuple(array[chosen[:n_blocks]] for array in changes.blocks),
-            tuple(array[chosen[n_blocks:]] for array in changes.new),
-        )
-        first = len(self._rows)
-        self._known |= {key: first + k for k, key in enumerate(_keys(part))}
-        self._rows = np.concatenate([self._rows, self.forces(part) @ self._B])
+        number = {key: k for k, key in enumerate(keys)}  # equal changes count once
+        missing = sorted(number[key] for key in number.keys() - self._place.keys())
+        if missing and len(self._place) + len(missing) > self._limit:
+            self._forget()
+            missing = sorted(number.values())
+        if missing:
+            self._place |= {keys[k]: len(self._known) + j for j, k in enumerate(missing)}
+            self._add(changes[missing])
+        return np.array([self._place[key] for key in keys], dtype=np.intp)
 
-    def of(self, changes: Changes) -> FloatArray:
-        """The answers, as prepared, to what `forces` gives."""
-        return self._rows[[self._known[key] for key in _keys(changes)]]
+    def _add(self, changes: Changes) -> None:
+        forces = self._force(changes)
+        self._known = joined([self._known, changes])
+        self.forces = np.concatenate([self.forces, forces])
+        self.answers = np.concatenate([self.answers, forces @ self._B])
+        old, rows = self.system, forces @ self.answers.T + self._couplings(changes)
+        self.system = np.empty((len(self._known), len(self._known)))
+        self.system[: len(old), : len(old)] = old
+        self.system[len(old) :] = rows
+        self.system[: len(old), len(old) :] = rows[:, : len(old)].T
+
+    def _force(self, changes: Changes) -> FloatArray:
+        """phi of every change, (c, p)."""
+        at, row = self._reduced.directions.row, changes.row[:, None]
+        kernel = np.empty((len(changes), len(at)))
+        for kind, values in (
+            (HELD, lambda rows: rows == at),
+            (BLOCK, lambda rows: -self._reduced.W[rows, at]),
+            (NEW, lambda rows: self._reduced.S[rows, at]),
+        ):
+            which = changes.kind == kind
+            kernel[which] = values(row[which])
+        return kernel * (changes.vector @ self._along)
+
+    def _couplings(self, changes: Changes) -> FloatArray:
+        """C above, between these changes and all that are known."""
+        reduced, found = self._reduced, np.zeros((len(changes), len(self._known)))
+        for kind, other, sign, kernel in (
+            (BLOCK, BLOCK, 1.0, self._G),
+            (BLOCK, NEW, 1.0, reduced.W),
+            (NEW, BLOCK, 1.0, reduced.W.T),
+            (NEW, NEW, -1.0, reduced.S),
+        ):
+            i, j = np.flatnonzero(changes.kind == kind), np.flatnonzero(self._known.kind == other)
+            left, right = _free_part(changes.vector[i], kind), self._known.vector[j]
+            across = kernel[changes.row[i, None], self._known.row[j]]
+            found[i[:, None], j] = sign * across * (left @ right.T)
+        return found
 
 
-def _keys(changes: Changes) -> list[tuple[bool, int, bytes]]:
-    """A name for every block and every new direction."""
-    return [
-        (is_new, row, vector.tobytes())
-        for is_new, (_, rows, vectors) in ((False, changes.blocks), (True, changes.new))
-        for row, vector in zip(rows.tolist(), vectors.astype(np.int8), strict=True)
-    ]
+def _keys(changes: Changes) -> list[Any]:
+    """A name for every change."""
+    vectors = np.ascontiguousarray(changes.vector, dtype=np.int8)
+    whole = vectors.view(f"V{vectors.shape[1]}")[:, 0]
+    return list(zip(changes.kind.tolist(), changes.row.tolist(), whole.tolist(), strict=True))
 
 
 def _solve_scaled(system: FloatArray, rhs: FloatArray) -> FloatArray:
