@@ -34,6 +34,17 @@ def test_type_checkers_may_use_the_hints():
     assert resources("musvm").joinpath("py.typed").is_file()
 
 
+def test_the_build_leaves_out_the_sources_of_compiled_modules():
+    package = ROOT / "src" / "musvm"
+    sources = [path for end in ("*.pyx", "*.pxd", "meson.build") for path in package.rglob(end)]
+    listed = re.search(
+        r"exclude_files: \[(.*?)\]", (ROOT / "meson.build").read_text(encoding="utf-8"), re.DOTALL
+    ).group(1)
+    assert set(re.findall(r"'(.*?)'", listed)) == {
+        path.relative_to(package).as_posix() for path in sources
+    }
+
+
 def test_sources_of_compiled_modules_are_not_installed():
     installed = [file.name for file in files("musvm") or ()]
     assert not [name for name in installed if name.endswith((".pyx", ".pxd", ".c", "meson.build"))]
