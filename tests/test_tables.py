@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import string
 
@@ -479,3 +480,39 @@ def test_columns_that_cannot_be_features_are_refused(write):
     identified = read(write(f"a,who,y\n{lines}\n"), LABELLED)
     with pytest.raises(TableError, match=r"column 'who' has 50 categories.*--ignore 'who'"):
         require_usable(identified)
+
+
+# ---------------------------------------------------------------------------------------------
+# Columns, as a model file keeps them
+
+
+STORED = {"n": 2, "names": ["a", "b"], "categorical": ["b"], "sparse": False}
+
+
+@pytest.mark.parametrize("columns", [Columns(2, ("a", "b"), ("b",)), Columns(3, sparse=True)])
+def test_columns_come_back_from_json(columns):
+    assert Columns.from_dict(json.loads(json.dumps(columns.as_dict()))) == columns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"names": []},
+        {"names": ""},
+        {"names": ["a"]},
+        {"names": ["a", 1]},
+        {"names": ["a", "a"], "categorical": []},
+        {"names": None},
+        {"n": 2.0},
+        {"n": 0, "names": [], "categorical": []},
+        {"n": math.inf},
+        {"categorical": ["c"]},
+        {"categorical": {"b": 1}},
+        {"sparse": 0},
+    ],
+    ids=str,
+)
+def test_columns_that_no_table_has_are_refused(change):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Columns.from_dict(STORED | change)
+    assert Columns.from_dict(STORED).n == 2

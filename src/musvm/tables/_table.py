@@ -43,13 +43,28 @@ class Columns:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Columns:
-        names = stored["names"]
-        return cls(
-            n=int(stored["n"]),
-            names=None if names is None else tuple(map(str, names)),
-            categorical=tuple(map(str, stored["categorical"])),
-            sparse=bool(stored["sparse"]),
-        )
+        """What `as_dict` has written, maybe by way of JSON.
+
+        Raises KeyError, TypeError or ValueError for what it cannot have written: the dictionary
+        comes from a file that others have made.
+        """
+        n, names, sparse = stored["n"], stored["names"], stored["sparse"]
+        categorical = _distinct_texts(stored["categorical"])
+        if type(n) is not int or type(sparse) is not bool:
+            raise TypeError("a number of columns and whether they are sparse were expected")
+        if names is not None and len(names := _distinct_texts(names)) != n:
+            raise ValueError("the number of names is not that of columns")
+        if n < 1 or not set(categorical) <= set(names or ()):
+            raise ValueError("there are no columns, or categorical ones without a name")
+        return cls(n, names, categorical, sparse)
+
+
+def _distinct_texts(stored: Any) -> tuple[str, ...]:
+    if not isinstance(stored, (list, tuple)) or not all(isinstance(name, str) for name in stored):
+        raise TypeError("a list of names was expected")
+    if len(set(stored)) < len(stored):
+        raise ValueError("a name is there twice")
+    return tuple(stored)
 
 
 @dataclass(frozen=True)
