@@ -1,65 +1,11 @@
-"""Sweeps of block coordinate descent, and the projection onto a face.
+"""Projections onto the sets of rows and onto a face, and the Hessian of a face.
 
-`sweep` minimises one row of the dual after the other in closed form (`_blocks.pyx`) and keeps
-F = alpha K up to date. alpha and F are class-major here, (L, M): an update of one label is then
-one contiguous axpy of a kernel row, done by SciPy's BLAS, and only labels that moved need one.
+alpha is class-major here, (L, M), as everywhere in the compiled loops.
 """
 
-from libc.math cimport fabs, fmax
 from libc.stdlib cimport free, malloc
 
-from scipy.linalg.cython_blas cimport daxpy
-
 from musvm.dual._blocks cimport box_block, training_block, universum_block
-
-
-def sweep(
-    const double[:, ::1] gram,
-    double[:, ::1] alpha,
-    double[:, ::1] F,
-    const Py_ssize_t[::1] y,
-    const double[::1] caps,
-    const double[::1] curvature,
-    double delta,
-    bint is_max,
-    const Py_ssize_t[::1] order,
-):
-    """Minimise each row listed in `order` once; return how many of them moved.
-
-    `curvature` is K_ii, or a positive majorant of it where K_ii is not positive: the step is
-    then shorter, but still a descent step.
-    """
-    cdef Py_ssize_t M = gram.shape[0], L = alpha.shape[0], n = y.shape[0]
-    cdef Py_ssize_t k, i, l, moved = 0
-    cdef int length = <int>M, one = 1
-    cdef double q, change
-    cdef double* b = <double*>malloc(3 * L * sizeof(double))
-    if b == NULL:
-        raise MemoryError()
-    cdef double* a = b + L
-    with nogil:
-        for k in range(order.shape[0]):
-            i = order[k]
-            q = curvature[i]
-            for l in range(L):
-                b[l] = F[l, i] - q * alpha[l, i]
-            if i < n:
-                training_block(b, L, y[i], q, caps[i], a)
-            else:
-                universum_block(b, L, q, caps[i], delta, is_max, a, b + 2 * L)
-            change = 0.0
-            for l in range(L):
-                change = fmax(change, fabs(a[l] - alpha[l, i]))
-            if change <= 1e-15 * caps[i]:
-                continue
-            moved += 1
-            for l in range(L):
-                change = a[l] - alpha[l, i]
-                if change != 0.0:
-                    alpha[l, i] = a[l]
-                    daxpy(&length, &change, <double*>&gram[i, 0], &one, &F[l, 0], &one)
-    free(b)
-    return moved
 
 
 def project_groups(
@@ -86,7 +32,6 @@ def project_groups(
             for l in range(k):
                 values[starts[g] + l] = a[l]
     free(a)
-
 
 
 def project_rows(

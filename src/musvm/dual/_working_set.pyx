@@ -1,15 +1,17 @@
-"""Descent inside a working set, and the violations it is chosen by.
+"""Block coordinate descent on rows that violate, and the violations themselves.
 
-`descend` minimises the rows of a small problem one at a time, in closed form (`_blocks.pyx`),
-but only those that violate the optimality conditions by more than a threshold: looking at a row
+`descend` minimises one row of the dual at a time in closed form (`_blocks.pyx`) and keeps
+F = alpha K up to date, but only rows that violate the optimality conditions by more than a threshold: looking at a row
 costs L operations, moving it costs a kernel row for each label that moved. Rows that are
 satisfied are not looked at again until all others are too.
 
-K and F may be floats or doubles: floats are twice as fast, and good enough while the threshold
+alpha and F are class-major, (L, M): an update of one label is then one contiguous axpy of a
+kernel row, done by SciPy's BLAS, and only labels that moved need one. K and F may be floats or doubles: floats are twice as fast, and good enough while the threshold
 is far above their rounding. alpha is always in doubles.
 """
 
 from cython cimport floating
+from libc.math cimport fmax
 from libc.stdlib cimport free, malloc
 
 from scipy.linalg.cython_blas cimport daxpy, saxpy
@@ -104,6 +106,34 @@ def descend(
     free(f)
     free(active)
     return moves
+
+
+def largest_violation(
+    const double[:, ::1] alpha,
+    const double[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    double delta,
+    bint is_max,
+):
+    """The largest violation of a row; alpha and F are class-major, (L, M)."""
+    cdef Py_ssize_t L = alpha.shape[0], M = alpha.shape[1], n = y.shape[0], i, l
+    cdef double largest = 0.0
+    cdef double* f = <double*>malloc(2 * L * sizeof(double))
+    if f == NULL:
+        raise MemoryError()
+    cdef double* a = f + L
+    with nogil:
+        for i in range(M):
+            for l in range(L):
+                f[l] = F[l, i]
+                a[l] = alpha[l, i]
+            if i < n:
+                largest = fmax(largest, training_violation(f, a, L, y[i], caps[i]))
+            else:
+                largest = fmax(largest, universum_violation(f, a, L, caps[i], delta, is_max))
+    free(f)
+    return largest
 
 
 def violations(

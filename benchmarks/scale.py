@@ -1,0 +1,339 @@
+"""How far does it scale? Large kernels next to the SVMs that people use today.
+
+    svc          MNIST, letter and satimage, next to scikit-learn's SVC: time, error, memory
+    universum    what a universum point costs, next to a training point
+    paths        from how many points on is the working-set path faster?
+    growth       time against points, universum points, classes and dimensions, with exponents
+    convergence  the gap against the time, on each path
+    classes      a hundred classes: a whole search in units of its Gram matrix
+
+Everything is measured to a relative duality gap of 1e-3 unless a table says otherwise. `SVC`
+stops at its own default, a violation of 1e-3, and solves other problems (one for each pair of
+classes): its time is what people pay today, not the price of the same optimum.
+
+    python benchmarks/scale.py                # all, about 20 minutes on two cores
+    python benchmarks/scale.py --only paths   # one question
+    python benchmarks/scale.py --quick        # small problems, a minute: does it run?
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_blobs
+from sklearn.metrics.pairwise import rbf_kernel
+
+from _fit import mnist
+from _shared import Report, Table, timed
+from musvm import UniversumSVCCV
+from musvm.dual.problem import DualRows
+from musvm.kernels import Kernel
+from musvm.paths import PointProblem, solve_points
+
+TOL = 1e-3
+
+
+def fit_alone(**settings: Any) -> dict[str, float]:
+    """`_fit.measure` in a process of its own."""
+    script = Path(__file__).with_name("_fit.py")
+    command = [sys.executable, str(script), json.dumps(settings)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def peers() -> list[str]:
+    intelex = importlib.util.find_spec("sklearnex") is not None
+    return ["SVC", "SVC (intelex)"] if intelex else ["SVC"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Next to SVC
+
+
+def svc(report: Report, quick: bool) -> None:
+    table = Table(
+        "RBF kernels next to SVC",
+        [
+            "data", "points", "method", "fit s", "SVC / ours", "error %", "GB", "support vectors",
+            "gap",
+        ],
+        "C = 10; gamma = 0.02 for MNIST (pixels in 0..1), 1 for letter and satimage. GB is the "
+        "peak of the resident size during `fit` above what the data takes. The last row limits "
+        "the kernel cache to 1 GB.",
+    )  # fmt: skip
+    sizes = (1000,) if quick else (10_000, 20_000, 60_000)
+    cases: list[tuple[str, int | None]] = [("mnist", n) for n in sizes]
+    cases += [("satimage", None)] if quick else [("letter", None), ("satimage", None)]
+    ratios = {case: _beside_svc(table, *case) for case in cases}
+    limited = fit_alone(method="musvm", data="mnist", n=sizes[-1], tol=TOL, cache_size=1000.0)
+    _add(table, "mnist", sizes[-1], "musvm, 1 GB cache", limited, float("nan"))
+    large = [ratio for (data, n), ratio in ratios.items() if data == "mnist" and n and n >= 20_000]
+    if large:
+        table.goal("3 times faster than SVC on MNIST from 20,000 points on", min(large) >= 3.0,
+                   f"{min(large):.2f} times")  # fmt: skip
+        slower = [1.0 / ratios[data, None] for data in ("letter", "satimage")]
+        text = "at most 3 times SVC's time on letter and satimage"
+        table.goal(text, max(slower) <= 3.0, f"{slower[0]:.2f} and {slower[1]:.2f} times")
+    report.add(table)
+
+
+def _beside_svc(table: Table, data: str, n: int | None) -> float:
+    """One row for us and one for every peer; SVC's time in units of ours."""
+    ours = fit_alone(method="musvm", data=data, n=n, tol=TOL)
+    others = {peer: fit_alone(method=peer, data=data, n=n) for peer in peers()}
+    ratio = others["SVC"]["seconds"] / ours["seconds"]
+    _add(table, data, n, "musvm", ours, ratio)
+    for peer, found in others.items():
+        _add(table, data, n, peer, found, others["SVC"]["seconds"] / found["seconds"])
+    return ratio
+
+
+def _add(table: Table, data: str, n: int | None, method: str, found: dict, ratio: float) -> None:
+    table.add(
+        data, n or "all", method, found["seconds"], ratio, found["error %"], found["GB"],
+        found.get("support vectors", ""), found.get("gap", ""),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Universum points
+
+
+def universum(report: Report, quick: bool) -> None:
+    table = Table(
+        "What a universum point costs",
+        ["training", "universum", "Δ", "fit s", "ms per point more", "rounds", "support vectors"],
+        "MNIST, digits 0-6 as classes and 7-9 as universum, C = 10, gamma = 0.02, C* balanced. "
+        "'More' is against the first row.",
+    )
+    n, m = (500, 500) if quick else (10_000, 10_000)
+    cases = [(n, 0, 0.0), (n + m, 0, 0.0), (n, m, 0.0), (n, m, 0.1)]
+    costs = []
+    for n_training, n_universum, delta in cases:
+        found = fit_alone(
+            method="musvm", data="mnist7", n=n_training, m=n_universum, tol=TOL, delta=delta
+        )
+        if not costs:
+            first = found["seconds"]
+        costs.append(1000.0 * (found["seconds"] - first) / m)
+        table.add(
+            n_training, n_universum, delta, found["seconds"], costs[-1] or "", found["rounds"],
+            found["support vectors"],
+        )  # fmt: skip
+    worst = max(costs[2:]) / costs[1]
+    table.goal("a universum point costs no more than a training point", worst <= 1.0,
+               f"at most {worst:.2f} times as much")  # fmt: skip
+    report.add(table)
+
+
+# ---------------------------------------------------------------------------------------------
+# Which path, and how each grows
+
+
+def problem_of(
+    X: np.ndarray, y: np.ndarray, U: np.ndarray, kernel: Kernel, C: float, delta: float
+) -> PointProblem:
+    n, m, L = len(X), len(U), int(y.max()) + 1
+    caps = np.r_[np.full(n, C), np.full(m, C * n / (m * L) if m else C)]
+    points = np.vstack([X, U]) if m else X
+    order = np.r_[np.argsort(y, kind="stable"), np.arange(n, n + m)]
+    dual = DualRows(y[order[:n]].astype(np.intp), L, caps, delta)
+    return PointProblem(kernel, points, order, dual, 2e-16)
+
+
+def solve_time(problem: PointProblem, solver: str, tol: float = TOL) -> tuple[float, Any]:
+    return timed(
+        lambda: solve_points(problem, solver=solver, tol=tol, max_iter=2000), repeats=3, enough=3.0
+    )
+
+
+def paths(report: Report, quick: bool) -> None:
+    table = Table(
+        "Seconds by path",
+        ["data", "universum", "C", "points", "tol", "gram s", "working-set s", "ratio"],
+        "MNIST with the RBF kernel, gamma = 0.02. With a universum half of the points are digits "
+        "7-9, which are no classes, and Δ = 0.1.",
+    )
+    sizes = (300, 600) if quick else (500, 1000, 2000, 3000, 4000, 6000)
+    for with_universum in (False, True):
+        for C, tol in ((1.0, 1e-4), (10.0, 1e-3), (10.0, 1e-4), (100.0, 1e-4)):
+            for M in sizes:
+                split = mnist(M // 2, M // 2, 7) if with_universum else mnist(M)
+                problem = problem_of(
+                    split.X, split.y, split.universum, Kernel("rbf", 0.02), C,
+                    0.1 if with_universum else 0.0,
+                )  # fmt: skip
+                gram, _ = solve_time(problem, "gram", tol)
+                working, _ = solve_time(problem, "working-set", tol)
+                word = "half" if with_universum else "none"
+                table.add("MNIST", word, C, M, tol, gram, working, gram / working)
+    report.add(table)
+
+
+def growth(report: Report, quick: bool) -> None:
+    table = Table(
+        "Growth of the working-set path",
+        ["along", "from", "to", "exponent", "seconds", "exponent per round", "rounds"],
+        "Exponents of fitted power laws, of the whole time and of the time per round. Gaussian "
+        "classes that overlap, RBF kernel; 4,000 points, 2,000 universum points, 10 classes and "
+        "100 dimensions unless varied.",
+    )
+    figure, axes = _figure(4)
+    small = {"n": 400, "m": 200, "L": 5, "d": 20} if quick else GROWTH_BASE
+    for axis, (name, values) in zip(axes, GROWTH.items(), strict=True):
+        values = [value // 10 or 3 for value in values] if quick else values
+        seconds, rounds = zip(*(_grown(small | {name: v}) for v in values), strict=True)
+        per_round = np.array(seconds) / rounds
+        exponent, of_rounds = _exponent(values, seconds), _exponent(values, per_round)
+        table.add(
+            name, values[0], values[-1], exponent, " ".join(f"{s:.2f}" for s in seconds),
+            of_rounds, " ".join(map(str, rounds)),
+        )  # fmt: skip
+        axis.loglog(values, seconds, "o-", label=f"whole, exponent {exponent:.2f}")
+        axis.loglog(values, per_round, "s--", label=f"per round, exponent {of_rounds:.2f}")
+        axis.set(xlabel=GROWTH_LABELS[name], ylabel="time (s)")
+        axis.legend(fontsize=8)
+    report.picture(figure, "curves")
+    report.add(table)
+
+
+GROWTH_BASE = {"n": 4000, "m": 2000, "L": 10, "d": 100}
+GROWTH = {
+    "n": [2000, 4000, 8000, 16000],
+    "m": [1000, 2000, 4000, 8000],
+    "L": [3, 10, 30, 100],
+    "d": [25, 100, 400, 1600],
+}
+GROWTH_LABELS = {
+    "n": "training points", "m": "universum points", "L": "classes", "d": "dimensions"
+}  # fmt: skip
+
+
+def _grown(size: dict[str, int]) -> tuple[float, int]:
+    """Seconds and rounds of one synthetic problem."""
+    n, m, L, d = size["n"], size["m"], size["L"], size["d"]
+    X, y = make_blobs(n, d, centers=L, cluster_std=3.0, center_box=(-3, 3), random_state=0)
+    U, _ = make_blobs(m, d, centers=5, cluster_std=3.0, center_box=(-3, 3), random_state=1)
+    kernel = Kernel("rbf", 1.0 / (d * X.var()))
+    problem = problem_of(X, y, U, kernel, 10.0, 0.1)
+    seconds, solution = timed(
+        lambda: solve_points(problem, solver="working-set", tol=TOL, max_iter=2000), repeats=1
+    )
+    return seconds, solution.n_rounds
+
+
+def _exponent(values: Any, seconds: Any) -> float:
+    return float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+
+
+def convergence(report: Report, quick: bool) -> None:
+    table = Table(
+        "Seconds to a relative duality gap",
+        ["data", "path", "1e-1", "1e-2", "1e-3", "1e-4", "1e-6"],
+        "4,000 points of MNIST, RBF kernel, gamma = 0.02, C = 10; with a universum 2,000 of them "
+        "are digits 7-9 and Δ = 0.1. The gap of a round is known without a certificate in "
+        "doubles; the last one has it.",
+    )
+    figure, axes = _figure(2)
+    M = 600 if quick else 4000
+    for axis, with_universum in zip(axes, (False, True), strict=True):
+        split = mnist(M // 2, M // 2, 7) if with_universum else mnist(M)
+        name = "with universum" if with_universum else "plain"
+        problem = problem_of(
+            split.X, split.y, split.universum, Kernel("rbf", 0.02), 10.0, 0.1 * with_universum
+        )
+        for solver in ("gram", "working-set"):
+            times, gaps = _trace(problem, solver)
+            axis.semilogy(times, gaps, label=solver)
+            table.add(name, solver, *(_first_below(times, gaps, g) for g in LEVELS))
+        axis.set(xlabel="time (s)", ylabel="relative duality gap", title=f"MNIST, {name}")
+        axis.legend()
+    report.picture(figure, "gaps")
+    report.add(table)
+
+
+LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+
+
+def _trace(problem: PointProblem, solver: str) -> tuple[list[float], list[float]]:
+    times, gaps, start = [], [], time.perf_counter()
+
+    def note(_: int, gap: float) -> None:
+        times.append(time.perf_counter() - start)
+        gaps.append(gap)
+
+    solve_points(problem, solver=solver, tol=1e-6, max_iter=2000, callback=note)
+    return times, gaps
+
+
+def _first_below(times: list[float], gaps: list[float], level: float) -> float | str:
+    return next((t for t, gap in zip(times, gaps, strict=True) if gap <= level), "")
+
+
+def _figure(n_panels: int) -> tuple[Any, Any]:
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(1, n_panels, figsize=(4.2 * n_panels, 3.4), layout="constrained")
+
+
+# ---------------------------------------------------------------------------------------------
+# A hundred classes
+
+
+def classes(report: Report, quick: bool) -> None:
+    table = Table(
+        "A hundred classes: the two-step search by the span bound",
+        ["classes", "points", "universum", "dimensions", "Gram s", "search s", "in Gram matrices"],
+        "Five points a class, 8 values of C, then 4 of Δ; RBF kernel. Gaussian classes.",
+    )
+    L, m, d = (10, 100, 200) if quick else (100, 2000, 2000)
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(L, d))
+    X, y = np.repeat(centres, 5, axis=0), np.repeat(np.arange(L), 5)
+    X = X + 2.0 * rng.normal(size=X.shape)
+    U = 2.2 * rng.normal(size=(m, d))
+    points = np.vstack([X, U])
+    gamma = 1.0 / (d * X.var())
+    gram_s, _ = timed(lambda: rbf_kernel(points, gamma=gamma))
+    search_s, _ = timed(lambda: UniversumSVCCV(gammas=[gamma]).fit(X, y, universum=U), repeats=1)
+    table.add(L, len(X), m, d, gram_s, search_s, search_s / gram_s)
+    table.goal("at most 60 Gram matrices", search_s <= 60 * gram_s, f"{search_s / gram_s:.0f}")
+    report.add(table)
+
+
+# ---------------------------------------------------------------------------------------------
+
+PARTS = {
+    "svc": (svc, "Large kernels next to SVC"),
+    "universum": (universum, "The cost of universum points"),
+    "paths": (paths, "Which path is faster"),
+    "growth": (growth, "Growth"),
+    "convergence": (convergence, "Gap against time"),
+    "classes": (classes, "A hundred classes"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
+    parser.add_argument("--only", choices=PARTS, help="one of the questions")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", message="The solver stopped")
+    for name in [arguments.only] if arguments.only else PARTS:
+        run, title = PARTS[name]
+        report = Report(f"scale-{name}", title, quick=arguments.quick)
+        run(report, arguments.quick)
+        report.store()
+
+
+if __name__ == "__main__":
+    main()
