@@ -149,6 +149,13 @@ def test_the_verdict_is_told_from_the_figures():
     assert "neither clearly more nor clearly fewer errors" in section(even)
 
 
+def test_averages_are_not_taken_for_the_universum_whose_place_they_take():
+    text = section(made_up("table2", partitions=10, universum="random-average"))
+    assert "- random-average: the MU-SVM makes 1.55 points fewer errors" in text
+    assert "no-entry" not in text
+    assert "In the paper" not in text
+
+
 def test_variants_are_named_by_what_they_change():
     departures = [{}, {"loss": "max"}, {"ties": "hinge"}, {"criterion": "span"}, {"partitions": 5}]
     files = [made_up("table2", **{"partitions": 10, **changes}) for changes in departures]

@@ -29,6 +29,7 @@ from musvm.experiments.tables import (
     p_value,
     paired,
     spread,
+    universum_name,
 )
 
 TEMPLATE, PAGE = "tables.md.in", "tables.md"
@@ -97,9 +98,10 @@ def _verdict(results: Record) -> Iterator[str]:
     lines = []
     for group in groups_of(results):
         pair = paired(group.errors("mu_svm"), group.errors("svm"))
-        line = f"- {group.universum}: the MU-SVM makes {_direction(pair.mean, pair.p)}"
-        if group.universum in paper:
-            gap = paper[group.universum][0] - paper[""][0]
+        name = universum_name(results, group)
+        line = f"- {name}: the MU-SVM makes {_direction(pair.mean, pair.p)}"
+        if name in paper:
+            gap = paper[name][0] - paper[""][0]
             line += f" In the paper it made {abs(gap):.2f} points {_word(gap)}."
         lines.append(line)
     yield "\n".join(lines)

@@ -163,7 +163,7 @@ def _table2(results: Record) -> Iterator[list[str]]:
     groups = groups_of(results)
     yield ["plain SVM", spread(groups[0].errors("svm")), published(paper.get("")), ABSENT, ABSENT]
     for group in groups:
-        plain, name = group.errors("svm"), _universum_name(results, group)
+        plain, name = group.errors("svm"), universum_name(results, group)
         yield [
             f"MU-SVM, {name}",
             spread(group.errors("mu_svm")),
@@ -210,7 +210,7 @@ def _table4(results: Record) -> Iterator[list[str]]:
     plain = groups[0].errors("svm")
     yield ["plain SVM", ABSENT, spread(plain), published(paper.get(("", 0))), ABSENT, ABSENT]
     for group in groups:
-        name = _universum_name(results, group)
+        name = universum_name(results, group)
         yield [
             f"MU-SVM, {name}",
             str(group.m),
@@ -243,7 +243,8 @@ def _timing(results: Record) -> Iterator[list[str]]:
         ]
 
 
-def _universum_name(results: Record, group: Group) -> str:
+def universum_name(results: Record, group: Group) -> str:
+    """What the universum of a group is called; averages take the place of the setting's."""
     made = results["conditions"]["universum"]
     return group.universum if made == "samples" else str(made)
 
