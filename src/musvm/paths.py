@@ -26,7 +26,7 @@ from musvm.kernels import Kernel, is_positive_semidefinite
 
 Solver = Literal["auto", "gram", "working-set"]
 
-GRAM_LIMIT = 3000
+GRAM_LIMIT = 5000
 # So many points are examined for symmetry and definiteness where the whole matrix is not there.
 EXAMINED = 1000
 

@@ -1,0 +1,164 @@
+"""All paths lead to the same model: same objective, same predictions where these are certain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, make_classification
+from threadpoolctl import threadpool_limits
+
+from musvm import UniversumSVC
+from musvm import paths as rooms
+from musvm.dual import working_set
+
+SOLVERS = ("gram", "working-set")
+
+
+@pytest.fixture
+def small_working_sets(monkeypatch):
+    """Working sets far smaller than the problems of these tests."""
+    monkeypatch.setattr(working_set, "SIZE", 40)
+
+
+@st.composite
+def data(draw):
+    """Overlapping classes, some of them in duplicates, and a universum or none."""
+    seed, L = draw(st.integers(0, 10**6)), draw(st.integers(2, 5))
+    X, y = make_classification(
+        90, 8, n_informative=6, n_redundant=1, n_classes=L, n_clusters_per_class=1, class_sep=0.8,
+        random_state=seed,
+    )  # fmt: skip
+    X[:5] = X[5:10]
+    m = draw(st.sampled_from([0, 30]))
+    return X, y, np.random.RandomState(seed).normal(size=(m, 8)) if m else None
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@settings(max_examples=40)
+@given(
+    data=data(),
+    C=st.sampled_from([0.01, 1.0, 100.0]),
+    loss=st.sampled_from(["sum", "max"]),
+    kernel=st.sampled_from(["linear", "rbf", "poly"]),
+    delta=st.sampled_from([0.0, 0.1]),
+)
+def test_objectives_agree_and_predictions_where_certain(data, C, loss, kernel, delta):
+    X, y, U = data
+    models = [
+        UniversumSVC(
+            C, kernel=kernel, coef0=1.0, delta=delta, universum_loss=loss, tol=1e-5, solver=solver,
+            max_iter=5000,
+        ).fit(X, y, universum=U)
+        for solver in SOLVERS
+    ]  # fmt: skip
+    first, second = models
+    assert second.objective_ == pytest.approx(first.objective_, rel=2e-5)
+    for model in models:
+        assert model.dual_gap_ <= 1e-5 * model.objective_
+    # Strong convexity: decision values are within sqrt(2 gap K) of the optimum's, each.
+    diagonal = first._settled_kernel().matrix(X, X).diagonal()
+    radius = sum(np.sqrt(2.0 * model.dual_gap_ * diagonal) for model in models)
+    values = [model._decision_values(X) for model in models]
+    assert np.all(np.abs(values[0] - values[1]) <= radius[:, None] * (1 + 1e-6) + 1e-9)
+    second_best, best = np.partition(values[0], -2, axis=1)[:, -2:].T
+    certain = best - second_best > 2.0 * radius + 1e-9
+    assert np.array_equal(first.predict(X)[certain], second.predict(X)[certain])
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[y < 5] / 16.0, y[y < 5], X[y >= 5][:200] / 16.0
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@pytest.mark.parametrize("form", ["csr", "csc", "float32", "fortran", "precomputed", "label"])
+def test_every_form_of_input_gives_the_same_model(form):
+    X, y, U = digits()
+    settings = {"gamma": 0.2, "C": 5.0, "delta": 0.1, "solver": "working-set", "tol": 1e-4}
+    expected = UniversumSVC(**settings).fit(X, y, universum=U)
+    stacked, labels = np.vstack([X, U]), np.r_[y, np.full(len(U), -1)]
+    model = UniversumSVC(**settings)
+    if form in ("csr", "csc"):
+        found = model.fit(sp.csr_array(X).asformat(form), y, universum=sp.csr_array(U))
+    elif form == "float32":
+        # Sixteenths are exact in floats.
+        found = model.fit(X.astype(np.float32), y, universum=U.astype(np.float32))
+    elif form == "fortran":
+        found = model.fit(np.asfortranarray(X), y, universum=U)
+    else:
+        kernel = expected._settled_kernel().matrix(stacked, stacked)
+        model.set_params(universum_label=-1)
+        if form == "precomputed":
+            model.set_params(kernel="precomputed")
+        found = model.fit(kernel if form == "precomputed" else stacked, labels)
+    assert found.converged_
+    assert found.objective_ == pytest.approx(expected.objective_, rel=2e-4)
+
+
+def test_the_number_of_threads_changes_no_digit():
+    X, y, U = digits()
+    models = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            model = UniversumSVC(C=5.0, gamma=0.2, delta=0.1, solver="working-set")
+            models.append(model.fit(X, y, universum=U))
+    assert np.array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
+    X, y, U = digits()
+    taken = []
+    for name in ("solve", "solve_by_working_sets"):
+        original = getattr(rooms, name)
+
+        def spy(*arguments, _name=name, _original=original, **options):
+            taken.append(_name)
+            return _original(*arguments, **options)
+
+        monkeypatch.setattr(rooms, name, spy)
+    UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    monkeypatch.setattr(rooms, "GRAM_LIMIT", 1000)
+    UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    assert taken == ["solve", "solve_by_working_sets"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_indefinite_kernel_is_announced_on_every_path(solver):
+    X, y, _ = digits()
+    model = UniversumSVC(
+        kernel="sigmoid", gamma=1.0, coef0=-1.0, C=0.01, solver=solver, tol=0.5, max_iter=50
+    )
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        model.fit(X, y)
+
+
+def test_an_asymmetric_kernel_is_refused_by_working_sets():
+    X, y, _ = digits()
+    model = UniversumSVC(kernel=lambda A, B: A @ B.T + A[:, 20:21], solver="working-set")
+    with pytest.raises(ValueError, match="not symmetric"):
+        model.fit(X, y)
+
+
+def test_prediction_in_blocks_is_the_product(monkeypatch):
+    X, y, U = digits()
+    model = UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    whole = model.decision_function(X)
+    monkeypatch.setattr("musvm.kernels.CHUNK", 1000)
+    np.testing.assert_allclose(model.decision_function(X), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_a_tiny_cache_is_enough():
+    X, y, U = digits()
+    small = UniversumSVC(gamma=0.2, solver="working-set", cache_size=0.1, tol=1e-2)
+    large = UniversumSVC(gamma=0.2, tol=1e-4).fit(X, y, universum=U)
+    assert small.fit(X, y, universum=U).objective_ == pytest.approx(large.objective_, rel=1.1e-2)
+
+
+@pytest.mark.parametrize("setting", [{"solver": "newton"}, {"cache_size": 0.0}])
+def test_wrong_settings_are_refused_by_name(setting):
+    X, y, _ = digits()
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        UniversumSVC(**setting).fit(X, y)
