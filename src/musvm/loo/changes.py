@@ -67,14 +67,16 @@ def group_codes(sets: ActiveSets) -> StateArray:
         second[..., -m:] = sets.split[:, None] & (sets.state[..., -m:] == NEGATIVE)
     codes = np.zeros(sets.state.shape, dtype=np.int8)
     for code, members in ((1, sets.free & ~second), (2, second)):
-        codes[members & (members.sum(axis=1, keepdims=True) > 1)] = code
+        if members.any():
+            codes[members & (members.sum(axis=1, keepdims=True) > 1)] = code
     return codes
 
 
 def find_changes(base: StateArray, codes: StateArray, reduced: Reduced) -> Changes:
     """What changes from the codes of the base, (L, M), to those of a stack, (T, L, M)."""
     before, after = base[:, reduced.kept], codes[..., reduced.kept]
-    parts = [part for code in (1, 2) for part in _of_group(before == code, after == code)]
+    groups = range(1, 1 + max(before.max(initial=1), after.max(initial=1)))
+    parts = [part for code in groups for part in _of_group(before == code, after == code)]
     changes = joined([*parts, *_blocks(codes[..., reduced.eliminated])])
     return changes[np.argsort(changes.problem, kind="stable")]
 
