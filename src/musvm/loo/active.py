@@ -53,7 +53,7 @@ class ActiveSets:
 
     @property
     def free(self) -> BoolArray:
-        return (self.state == NEGATIVE) | (self.state == POSITIVE)
+        return (self.state & 1).view(np.bool_)  # the two odd states
 
     def select(self, which: BoolArray | IntArray) -> ActiveSets:
         return ActiveSets(self.state[which], self.split[which])

@@ -28,6 +28,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.loo.active import POSITIVE, ActiveSets, BoolArray, own_labels
@@ -167,8 +168,10 @@ class _Responses:
         forces = self._force(changes)
         self._known = joined([self._known, changes])
         self.forces = np.concatenate([self.forces, forces])
-        self.answers = np.concatenate([self.answers, forces @ self._B])
-        old, rows = self.system, forces @ self.answers.T + self._couplings(changes)
+        is_held = changes.kind == HELD
+        self.answers = np.concatenate([self.answers, _sparse_product(forces, is_held, self._B)])
+        old, rows = self.system, _sparse_product(forces, is_held, self.answers.T)
+        rows += self._couplings(changes)
         self.system = np.empty((len(self._known), len(self._known)))
         self.system[: len(old), : len(old)] = old
         self.system[len(old) :] = rows
@@ -201,6 +204,14 @@ class _Responses:
             across = kernel[changes.row[i, None], self._known.row[j]]
             found[i[:, None], j] = sign * across * (left @ right.T)
         return found
+
+
+def _sparse_product(forces: FloatArray, sparse: BoolArray, X: FloatArray) -> FloatArray:
+    """forces @ X, where some of the forces have few entries that are not zero."""
+    found = np.empty((len(forces), X.shape[1]))
+    found[sparse] = sp.csr_array(forces[sparse]) @ X
+    found[~sparse] = forces[~sparse] @ X
+    return found
 
 
 def _keys(changes: Changes) -> list[Any]:
