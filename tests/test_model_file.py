@@ -425,6 +425,25 @@ def test_a_state_that_no_fit_leaves_behind_is_refused(content, attribute, value)
         load(model_files.with_json(content, "schema.json", change))
 
 
+@pytest.mark.parametrize("damage", ["longer", "shorter", "unnamed", "gone"])
+def test_steps_of_a_pipeline_that_are_no_pairs_are_refused(damage):
+    def change(schema):
+        steps = schema["content"]["content"]["steps"]["content"]
+        first = steps[0]["content"]
+        if damage == "longer":
+            first.append(model_files.text("third"))
+        elif damage == "shorter":
+            del first[1]
+        elif damage == "unnamed":
+            first[0] = model_files.text(5)
+        else:
+            steps.clear()
+
+    whole = to_bytes(make_pipeline(StandardScaler(), UniversumSVC()).fit(X, Y))
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(model_files.with_json(whole, "schema.json", change))
+
+
 def test_an_unknown_skops_protocol_is_refused(content):
     newer = model_files.with_json(content, "schema.json", lambda s: {**s, "protocol": 99})
     with pytest.raises(ModelFileError, match="protocol"):

@@ -479,8 +479,17 @@ def _require_usable(model: Any) -> None:
         raise TypeError(f"{type(model).__name__} is no classifier")
     check_is_fitted(model)
     for estimator in _fitted_parts(model):
+        if hasattr(estimator, "steps"):
+            _require_named_steps(estimator.steps)
         if type(estimator).__name__ == "UniversumSVC":
             _require_consistent(estimator)
+
+
+def _require_named_steps(steps: Any) -> None:
+    """A pipeline's steps are pairs of a name and an estimator, with at least one of them."""
+    pairs = all(isinstance(step, (tuple, list)) and len(step) == 2 for step in steps)
+    if not (steps and pairs and all(isinstance(name, str) for name, _ in steps)):
+        raise ValueError("the steps of its pipeline are no pairs of a name and an estimator")
 
 
 def _require_consistent(model: Any) -> None:
