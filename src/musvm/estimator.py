@@ -92,11 +92,12 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, 'balanced' or None, default=None
         Factors of C by class. 'balanced' gives every class the same total.
 
-    solver : {'auto', 'gram', 'working-set'}, default='auto'
+    solver : {'auto', 'gram', 'working-set', 'linear'}, default='auto'
         'gram' holds the whole kernel matrix and takes Newton steps: exact to many digits, and
         the fastest up to a few thousand points. 'working-set' computes kernel rows as it needs
-        them: for many points. 'auto' chooses by the number of points. All of them
-        stop at the same `tol`.
+        them: for many points. 'linear' is for the linear kernel and many points: it keeps
+        weights and computes no kernels at all. 'auto' chooses by the number of points and the
+        kernel. All of them stop at the same `tol`.
 
     cache_size : float, default=4000
         Largest size of the kernel cache of 'working-set', in MB. Memory is taken as rows are
@@ -215,7 +216,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         "universum_loss": [StrOptions({"sum", "max"})],
         "universum_label": [str, Integral, Real, "boolean", None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "solver": [StrOptions({"auto", "gram", "working-set"})],
+        "solver": [StrOptions({"auto", "gram", "working-set", "linear"})],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -27,8 +27,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from musvm._threads import Workers
-from musvm.dual import _linear
 from musvm.dual import problem as statement
+from musvm.dual._linear import (
+    compress,
+    count_nonzeros,
+    decision_values,
+    padded,
+    squared_norms,
+    sweep,
+)
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.solve import DualSolution
 from musvm.kernels import require_finite
@@ -75,7 +82,7 @@ def compressed(X: Any, rows: IntArray, dtype: Any, workers: Workers) -> Compress
     X = np.ascontiguousarray(X)
     n, d = len(rows), X.shape[1]
     starts = np.zeros(n + 1, dtype=np.intp)
-    workers.each(n, lambda p: _linear.count_nonzeros(X, rows, p.start, p.stop, starts[1:]), PIECE)
+    workers.each(n, lambda p: count_nonzeros(X, rows, p.start, p.stop, starts[1:]), PIECE)
     np.cumsum(starts, out=starts)
     if starts[-1] > DENSE * n * d:
         data = X[rows].astype(dtype, copy=False).ravel()
@@ -83,7 +90,7 @@ def compressed(X: Any, rows: IntArray, dtype: Any, workers: Workers) -> Compress
     data, columns = np.empty(starts[-1], dtype), np.empty(starts[-1], np.intc)
     workers.each(
         n,
-        lambda p: _linear.compress(X, rows, p.start, p.stop, starts, data, columns),
+        lambda p: compress(X, rows, p.start, p.stop, starts, data, columns),
         PIECE,
     )
     return CompressedRows(data, columns, starts, False)
@@ -126,15 +133,15 @@ class _Descent:
         self.dtype = dtype
         self.points = compressed(self.X, self.chosen, dtype, self.workers)
         with np.errstate(over="ignore"):
-            norms = _linear.squared_norms(self.points.data, self.points.starts)
+            norms = squared_norms(self.points.data, self.points.starts)
         require_finite(norms)
         floor = 1e-12 * norms.max(initial=0.0)
         self.curvature = np.maximum(norms, floor if floor > 0 else 1e-12)
-        self.V = np.zeros((self.X.shape[1], _linear.padded(self.rows.n_classes)), dtype=dtype)
+        self.V = np.zeros((self.X.shape[1], padded(self.rows.n_classes)), dtype=dtype)
 
     def sweep(self, order: IntArray) -> None:
         rows = self.rows
-        _linear.sweep(
+        sweep(
             *self.points.arrays, self.V, self.alpha, rows.y, rows.caps, self.curvature,
             rows.delta, rows.universum_loss == "max", order,
         )  # fmt: skip
@@ -144,7 +151,7 @@ class _Descent:
         V = self.V
 
         def compute(piece: slice) -> None:
-            _linear.decision_values(*self.points.arrays, V, piece.start, piece.stop, F)
+            decision_values(*self.points.arrays, V, piece.start, piece.stop, F)
 
         self.workers.each(len(F), compute, PIECE)
         return self._survey_of(F)

@@ -2,10 +2,11 @@
 
     gram          the whole Gram matrix in doubles, Newton steps (`dual/solve.py`)
     working-set   kernel rows on demand, small problems (`dual/working_set.py`, `kernel_rows.py`)
+    linear        weights in place of kernels, one pass over a point per move (`linear_weights.py`)
 
-"auto" takes "gram" up to GRAM_LIMIT points, where its Newton steps win and its matrix is small.
-All of them stop at the same relative duality gap, and all certify it with decision values
-computed in doubles.
+"auto" takes "gram" up to GRAM_LIMIT points, where its Newton steps win and its matrix is small;
+beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at the
+same relative duality gap, and all certify it with decision values computed in doubles.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from musvm.dual.solve import DualSolution, solve
 from musvm.dual.working_set import solve_by_working_sets
 from musvm.kernel_rows import KernelRows
 from musvm.kernels import Kernel, is_positive_semidefinite
+from musvm.linear_weights import solve_linear
 
-Solver = Literal["auto", "gram", "working-set"]
+Solver = Literal["auto", "gram", "working-set", "linear"]
 
 GRAM_LIMIT = 5000
 # So many points are examined for symmetry and definiteness where the whole matrix is not there.
@@ -59,9 +61,17 @@ class PointProblem:
 
 def choose(problem: PointProblem, solver: Solver) -> Solver:
     """The path for a problem."""
+    linear = problem.kernel.name == "linear"
+    if solver == "linear" and not linear:
+        raise ValueError(
+            f"solver='linear' needs kernel='linear', got kernel={problem.kernel.name!r}: use "
+            "'working-set', 'gram' or 'auto'."
+        )
     if solver != "auto":
         return solver
-    return "gram" if len(problem.rows) <= GRAM_LIMIT else "working-set"
+    if len(problem.rows) <= GRAM_LIMIT:
+        return "gram"
+    return "linear" if linear else "working-set"
 
 
 def solve_points(
@@ -75,27 +85,19 @@ def solve_points(
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
     """Solve on the chosen path; `cache_size` is in megabytes."""
-    if choose(problem, solver) == "gram":
-        return solve(
-            _with_gram(problem),
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            callback=callback,
-        )
-    _examine_sample(problem)
+    path = choose(problem, solver)
+    options: dict[str, Any] = {
+        "tol": tol, "max_iter": max_iter, "random_state": random_state, "callback": callback,
+    }  # fmt: skip
+    if path == "gram":
+        return solve(_with_gram(problem), **options)
+    dual = problem.dual
     with workers() as team:
-        backend = KernelRows(
-            problem.kernel, problem.points, problem.dual.n_classes, 1e6 * cache_size, team
-        )
-        return solve_by_working_sets(
-            problem.dual,
-            backend,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            callback=callback,
-        )
+        if path == "linear":
+            return solve_linear(problem.X, problem.rows, dual, team, **options)
+        _examine_sample(problem)
+        backend = KernelRows(problem.kernel, problem.points, dual.n_classes, 1e6 * cache_size, team)
+        return solve_by_working_sets(dual, backend, **options)
 
 
 def _with_gram(problem: PointProblem) -> DualProblem:
