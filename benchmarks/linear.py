@@ -37,7 +37,7 @@ from musvm.paths import PointProblem, solve_points
 
 TOL = 1e-3
 # Where the search for LIBLINEAR's tolerance begins, so that few runs are in vain.
-FIRST_TOLERANCE = {0.01: 0.1, 0.1: 0.06, 1.0: 0.03}
+FIRST_TOLERANCE = {0.01: 0.065, 0.1: 0.052, 1.0: 0.032}
 FORMS = {"dense": np.asarray, "CSR": sp.csr_matrix}
 
 
