@@ -29,8 +29,9 @@ def question(path: Path) -> str:
 
 def main() -> int:
     known = scripts()
-    names = [a for a in sys.argv[1:] if not a.startswith("-")]
-    options = [a for a in sys.argv[1:] if a.startswith("-")]
+    arguments = sys.argv[1:]
+    n_names = next((k for k, a in enumerate(arguments) if a.startswith("-")), len(arguments))
+    names, options = arguments[:n_names], arguments[n_names:]
     if not names or unknown(names, known):
         for name in unknown(names, known):
             print(f"there is no benchmark {name!r}", file=sys.stderr)

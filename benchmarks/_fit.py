@@ -102,7 +102,10 @@ def measure(
     model = estimator(method, C, split.gamma, **settings)
     few = np.r_[0:200]
     warnings.simplefilter("ignore")
-    estimator(method, C, split.gamma).fit(split.X[few], split.y[few])
+    warm = estimator(method, C, split.gamma)
+    if method == "musvm":
+        warm.set_params(solver="working-set")
+    warm.fit(split.X[few], split.y[few])
     arguments = (split.X, split.y, split.universum) if m else (split.X, split.y)
     forget_peak()
     before = resident_bytes("VmRSS")

@@ -190,7 +190,7 @@ def growth(report: Report, quick: bool) -> None:
     figure, axes = _figure(4)
     small = {"n": 400, "m": 200, "L": 5, "d": 20} if quick else GROWTH_BASE
     for axis, (name, values) in zip(axes, GROWTH.items(), strict=True):
-        values = [value // 10 or 3 for value in values] if quick else values
+        values = [max(value // 10, 3 + k) for k, value in enumerate(values)] if quick else values
         seconds, rounds = zip(*(_grown(small | {name: v}) for v in values), strict=True)
         per_round = np.array(seconds) / rounds
         exponent, of_rounds = _exponent(values, seconds), _exponent(values, per_round)

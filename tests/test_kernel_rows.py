@@ -38,11 +38,12 @@ def case(name: str, sparse: bool):
     return kernel, sp.csr_array(X) if sparse else X, K
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "sparse"),
+    [(name, False) for name in KERNELS]
+    + [(name, True) for name in ("linear", "rbf", "poly", "sigmoid")],
+)
 def test_rows_updates_and_restarts_are_those_of_the_matrix(name, sparse):
-    if sparse and name in ("callable", "precomputed"):
-        sparse = False
     kernel, X, K = case(name, sparse)
     backend = KernelRows(kernel, X, 3, 1e9, Workers())
     scale = np.abs(K).max()
@@ -77,3 +78,35 @@ def test_values_too_large_for_floats_are_refused():
     backend = KernelRows(Kernel("poly", 1.0, 3, 0.0), X, 2, 1e9, Workers())
     with pytest.raises(ValueError, match="scale the features"):
         backend.block(np.arange(3))
+
+
+@pytest.mark.parametrize("far", [1e2, 1e4, 1e8])
+def test_an_outlier_spoils_no_other_row(far):
+    X = points()
+    X[7, 2] = far
+    kernel = KERNELS["rbf"]
+    backend = KernelRows(kernel, X, 2, 1e9, Workers())
+    np.testing.assert_allclose(backend.block(np.arange(60)), kernel.matrix(X, X), atol=2e-5)
+
+
+def test_no_support_means_no_decision_values():
+    backend = KernelRows(KERNELS["rbf"], points(), 2, 1e9, Workers())
+    backend.change(np.array([1, 2]), np.array([[1.0, -1.0], [1.0, -1.0]]))
+    backend.restart(np.zeros((60, 2)))
+    alpha, F = backend.solution()
+    assert not alpha.any()
+    assert not F.any()
+
+
+def test_a_load_that_failed_leaves_no_row_behind(monkeypatch):
+    kernel, X, K = case("rbf", sparse=False)
+    backend = KernelRows(kernel, X, 2, 1e9, Workers())
+    with monkeypatch.context() as patch:
+        patch.setattr("musvm.kernel_rows.require_finite", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            backend.block(np.arange(5))
+    np.testing.assert_allclose(backend.block(np.arange(5)), K[:5, :5], atol=2e-6)
+
+
+def _interrupt(_):
+    raise KeyboardInterrupt

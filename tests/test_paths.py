@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_classification
 from threadpoolctl import threadpool_limits
 
-from musvm import UniversumSVC
-from musvm import paths as rooms
+from musvm import UniversumSVC, paths
 from musvm.dual import working_set
 
 SOLVERS = ("gram", "working-set")
@@ -112,15 +111,15 @@ def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
     X, y, U = digits()
     taken = []
     for name in ("solve", "solve_by_working_sets"):
-        original = getattr(rooms, name)
+        original = getattr(paths, name)
 
         def spy(*arguments, _name=name, _original=original, **options):
             taken.append(_name)
             return _original(*arguments, **options)
 
-        monkeypatch.setattr(rooms, name, spy)
+        monkeypatch.setattr(paths, name, spy)
     UniversumSVC(gamma=0.2).fit(X, y, universum=U)
-    monkeypatch.setattr(rooms, "GRAM_LIMIT", 1000)
+    monkeypatch.setattr(paths, "GRAM_LIMIT", 1000)
     UniversumSVC(gamma=0.2).fit(X, y, universum=U)
     assert taken == ["solve", "solve_by_working_sets"]
 

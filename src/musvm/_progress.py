@@ -102,6 +102,8 @@ class FitProgress:
         self._progress.close()
 
     def update(self, n_rounds: int, gap: float) -> None:
+        if not math.isfinite(gap):
+            return
         share = -math.log10(max(gap, 1e-300)) / self._digits
         steps = int(1000 * min(max(share, 0.0), 1.0))
         self._progress.label = f"Fit: round {n_rounds}, gap {gap:.1e}"

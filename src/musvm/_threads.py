@@ -1,16 +1,19 @@
-"""Threads for products that are cut into pieces of fixed size.
+"""One thread of BLAS, and threads of our own for products that are cut into fixed pieces.
 
-BLAS rounds differently with a different number of threads. So work that is large enough for
-several is cut into pieces that do not depend on their number, and each piece is a call of BLAS on
-one thread: the results are the same on every machine size.
+BLAS adds up in another order when it uses more threads, and the last digits differ. So BLAS is
+held to one thread wherever results must not depend on the machine or on what else runs there.
+Work that is large enough for several threads is cut into pieces that do not depend on their
+number, and each piece is a call of BLAS on one thread.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -18,10 +21,38 @@ PIECE = 1024
 """Points per piece."""
 
 
+_lock = threading.Lock()
+_depth = 0
+_limit: Any = None
+
+
 @cache
-def blas() -> ThreadpoolController:
+def _blas() -> ThreadpoolController:
     """The BLAS libraries of this process."""
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[int]:
+    """Hold BLAS to one thread until the last holder lets go; gives what it was allowed before.
+
+    The limit belongs to the process. If every thread set and restored it, one that ends would
+    lift it for the others, or restore the limit of another.
+    """
+    global _depth, _limit
+    with _lock:
+        libraries = _blas().info()
+        n_threads = max((library["num_threads"] for library in libraries), default=1)
+        if _depth == 0:
+            _limit = _blas().limit(limits=1)
+        _depth += 1
+    try:
+        yield n_threads
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _limit.restore_original_limits()
 
 
 class Workers:
@@ -30,8 +61,9 @@ class Workers:
     def __init__(self, n_threads: int = 1) -> None:
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
-    def each(self, n: int, function: Callable[[slice], None], piece: int = PIECE) -> None:
-        pieces = [slice(start, min(start + piece, n)) for start in range(0, n, piece)]
+    def each(self, n: int, function: Callable[[slice], Any], piece: int | None = None) -> None:
+        step = piece or PIECE
+        pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
         if self._pool is None or len(pieces) < 2:
             for one in pieces:
                 function(one)
@@ -47,9 +79,7 @@ class Workers:
 @contextmanager
 def workers() -> Iterator[Workers]:
     """As many threads as BLAS may use, while BLAS itself is held to one."""
-    libraries = blas().select(user_api="blas").info()
-    n_threads = max((library["num_threads"] for library in libraries), default=1)
-    with blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread() as n_threads:
         team = Workers(n_threads)
         try:
             yield team

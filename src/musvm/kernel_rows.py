@@ -10,7 +10,8 @@ columns make the product the exponent itself,
 
     -gamma |x - z|^2 = <(sqrt(2 gamma) x, -gamma |x|^2, 1), (sqrt(2 gamma) z, 1, -gamma |z|^2)>,
 
-of points with their mean subtracted, which keeps the norms, and so the rounding, small.
+of points with their mean subtracted, which keeps the norms, and so the rounding, small. Where
+they are not small, the kernel is computed in doubles and rounded.
 Decision values for the certificate are computed in doubles by `kernels.py`, block by block.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import config_context
 
 from musvm._threads import Workers
 from musvm.dual._working_set import violations
@@ -35,6 +37,9 @@ Tile = Callable[[slice], SingleArray]
 
 # A cache has room for this many rows whatever its size in bytes.
 MIN_ROWS = 16
+# An exponent computed in floats is wrong by 1e-7 of gamma |x|^2. Where that is larger than this,
+# by an outlier or clusters far apart, it is computed in doubles.
+MAX_EXPONENT = 100.0
 
 
 class KernelRows:
@@ -94,20 +99,23 @@ class KernelRows:
         step = difference[moved].astype(np.float32)
 
         def update(columns: slice) -> None:
-            self._F[columns] += self._cache[slots, columns].T @ step
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._F[columns] += self._cache[slots, columns].T @ step
 
         self._workers.each(len(self._F), update)
 
     def restart(self, alpha: FloatArray) -> None:
         self._alpha = np.array(alpha, dtype=np.float64, order="C")
         support = np.flatnonzero(np.any(alpha != 0.0, axis=1))
-        weights = self._alpha[support]
+        if not len(support):
+            self._F[:] = 0.0
+            return
+        weights, values = self._alpha[support], _doubles(self._kernel, self._points, support)
 
         def compute(part: slice) -> None:
-            self._F[part] = _doubles(self._kernel, self._points, part, support) @ weights
+            self._F[part] = values(part) @ weights
 
-        piece = max(CHUNK // max(len(support), 1), 1)
-        self._workers.each(len(self._F), compute, piece)
+        self._workers.each(len(self._F), compute, max(CHUNK // len(support), 1))
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha, self._F
@@ -125,21 +133,23 @@ class KernelRows:
         slots = np.sort(np.argsort(self._last_use, kind="stable")[: len(missing)])
         displaced = self._point_of_slot[slots]
         self._slot_of_point[displaced[displaced >= 0]] = -1
+        self._point_of_slot[slots] = -1
+        self._compute(missing, slots)
         self._slot_of_point[missing] = slots
         self._point_of_slot[slots] = missing
         self._last_use[slots] = self._clock
-        self._compute(missing, slots)
 
     def _compute(self, points: IntArray, slots: IntArray) -> None:
         tile = self._rows(points)
 
         def fill(columns: slice) -> None:
-            values = tile(columns)
+            # Overflow is reported by the check, as an error that says what to do.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = tile(columns)
             require_finite(values)
             self._cache[slots, columns] = values
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._workers.each(len(self._F), fill)
+        self._workers.each(len(self._F), fill)
         self.n_computed += len(points)
 
 
@@ -153,11 +163,17 @@ def _diagonal(kernel: Kernel, points: Any) -> FloatArray:
     return np.concatenate([kernel.matrix(points[s], points[s]).diagonal() for s in few])
 
 
-def _doubles(kernel: Kernel, points: Any, rows: slice, columns: IntArray) -> FloatArray:
-    """The kernel between a run of points and some others."""
+def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
+    """A function from a run of points to their kernel with some others, in doubles."""
     if kernel.name == "precomputed":
-        return np.asarray(points[rows][:, columns], dtype=np.float64)
-    return kernel.matrix(points[rows], points[columns])
+        return lambda rows: np.asarray(points[rows][:, columns], dtype=np.float64)
+    others = points[columns]
+
+    def values(rows: slice) -> FloatArray:
+        with config_context(assume_finite=True):
+            return kernel.matrix(points[rows], others)
+
+    return values
 
 
 # ---------------------------------------------------------------------------------------------
@@ -171,7 +187,7 @@ def _row_function(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
     if sp.issparse(points) or callable(kernel.name):
         return lambda rows: _rounded(kernel, points[rows], points)
     if kernel.name == "rbf":
-        return _rbf_rows(kernel.gamma, points)
+        return _rbf_rows(kernel, points)
     singles = points.astype(np.float32)
     return lambda rows: _of_products(kernel, singles[rows], singles)
 
@@ -180,9 +196,13 @@ def _rounded(kernel: Kernel, chosen: Any, points: Any) -> Tile:
     return lambda columns: kernel.matrix(chosen, points[columns]).astype(np.float32)
 
 
-def _rbf_rows(gamma: float, points: FloatArray) -> Callable[[IntArray], Tile]:
-    centred = points - points.mean(axis=0)
-    norms = gamma * np.einsum("ij,ij->i", centred, centred)
+def _rbf_rows(kernel: Kernel, points: FloatArray) -> Callable[[IntArray], Tile]:
+    gamma = kernel.gamma
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points - points.mean(axis=0)
+        norms = gamma * np.einsum("ij,ij->i", centred, centred)
+    if not norms.max() <= MAX_EXPONENT:
+        return lambda rows: _rounded(kernel, points[rows], points)
     d = points.shape[1]
     right = np.empty((len(points), d + 2), dtype=np.float32)
     right[:, :d] = np.sqrt(2.0 * gamma) * centred

@@ -80,7 +80,9 @@ class Kernel:
 
     def weighted(self, X: Any, Z: Any, weights: FloatArray) -> FloatArray:
         """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory."""
-        n, rows = X.shape[0], max(CHUNK // max(Z.shape[0], 1), 1)
+        if not Z.shape[0]:
+            return np.zeros((X.shape[0], weights.shape[1]))
+        n, rows = X.shape[0], max(CHUNK // Z.shape[0], 1)
         blocks = [self.matrix(X[i : i + rows], Z) @ weights for i in range(0, n, rows)]
         return np.concatenate(blocks)
 

@@ -110,9 +110,9 @@ def _with_gram(problem: PointProblem) -> DualProblem:
 def _examine_sample(problem: PointProblem) -> None:
     """Refuse or warn by the Gram matrix of some of the points, evenly spread."""
     kernel = problem.kernel
-    if kernel.name != "precomputed" and kernel.is_psd_by_construction:
+    if kernel.is_psd_by_construction:
         return
-    step = max(len(problem.rows) // EXAMINED, 1)
+    step = -(-len(problem.rows) // EXAMINED)
     sample = problem.rows[::step]
     _require_definite(problem, kernel.gram(problem.X, sample, resolution=problem.resolution))
 

@@ -14,6 +14,7 @@ from musvm.dual._working_set import descend, violations
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
+from musvm import _threads
 from musvm._threads import Workers, workers
 from musvm.dual import problem as statement
 from musvm.dual import working_set
@@ -90,8 +91,9 @@ def test_descent_lowers_the_objective_and_leaves_no_large_violation(problem, dty
     scale = 1.0 + np.abs(exact).max()
     assert statement.infeasibility(problem, alpha.T) <= 1e-12
     assert statement.dual_objective(problem, alpha.T, exact) <= 1e-5 * scale**2
-    if moves < 1000 * M and dtype is np.float64:
-        assert statement.kkt_violations(problem, alpha.T, exact).max() <= 0.5 + 1e-9 * scale
+    rounding = 1e-9 if dtype is np.float64 else 1e-3
+    if moves < 1000 * M:
+        assert statement.kkt_violations(problem, alpha.T, exact).max() <= 0.5 + rounding * scale
 
 
 def test_a_working_set_keeps_the_worst_of_the_last_one_and_takes_the_worst_of_all():
@@ -103,7 +105,8 @@ def test_a_working_set_keeps_the_worst_of_the_last_one_and_takes_the_worst_of_al
     violations = np.linspace(0.0, 1.0, 100)
     assert rounds.choose(violations).tolist() == [5, 6, 7, 8, 9, 95, 96, 97, 98, 99]
     violations[:97] = 0.0
-    assert set(rounds.choose(violations)) >= {97, 98, 99}, "rows that violate nothing are left out"
+    # Rows that violate nothing are left out, but for those that are kept.
+    assert set(rounds.choose(violations)) == {0, 1, 2, 3, 4, 97, 98, 99}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -159,6 +162,7 @@ def test_a_tight_tolerance_is_reached_with_rounded_kernels(loss, monkeypatch):
 
 def test_the_number_of_threads_changes_no_digit(monkeypatch):
     monkeypatch.setattr(working_set, "SIZE", 100)
+    monkeypatch.setattr(_threads, "PIECE", 64)
     found = []
     for n_threads in (1, 2):
         with threadpool_limits(n_threads, user_api="blas"):
@@ -193,4 +197,25 @@ def test_rounds_end_at_max_iter_with_an_honest_certificate():
     )
     assert solution.n_rounds == len(gaps) == 3
     assert not solution.converged
-    assert solution.gap > 1e-9 * solution.primal
+    F = Kernel("rbf", 0.2).matrix(X, X) @ solution.alpha
+    gap = np.maximum(statement.row_gaps(rows, solution.alpha, F), 0.0).sum()
+    assert solution.gap == pytest.approx(gap, rel=1e-9)
+
+
+def test_one_round_is_made_whatever_the_tolerance():
+    X, rows = digits()
+    backend = KernelRows(Kernel("rbf", 0.2), X, rows.n_classes, 1e9, Workers())
+    solution = solve_by_working_sets(rows, backend, tol=10.0)
+    assert solution.n_rounds == 1
+    assert np.any(solution.alpha != 0.0)
+
+
+def test_huge_caps_on_separable_points_are_solved():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 40).astype(np.intp)
+    X = rng.normal(size=(120, 5)) + 8.0 * np.eye(5)[y]
+    for C in (1e6, 1e10):
+        rows = DualRows(y, 3, np.full(120, C))
+        backend = KernelRows(Kernel("rbf", 0.05), X, 3, 1e9, Workers())
+        solution = solve_by_working_sets(rows, backend, tol=1e-4)
+        assert solution.converged, f"C = {C:g}: gap {solution.history[-1]:.1e}"

@@ -31,8 +31,16 @@ import numpy as np
 cdef enum:
     MAX_NEWTON = 200
 
-# A label this close to a bound, relative to the cap, counts as being there.
+# A label this close to a bound, relative to the mass of its row, counts as being there.
 cdef double TINY = 1e-12
+
+
+cdef inline double largest_entry(const double* a, Py_ssize_t L) noexcept nogil:
+    cdef double largest = 0.0
+    cdef Py_ssize_t l
+    for l in range(L):
+        largest = fmax(largest, fabs(a[l]))
+    return largest
 
 
 cdef void simplex(
@@ -84,17 +92,34 @@ cdef void absorb_rounding(double* a, Py_ssize_t L) noexcept nogil:
 cdef void training_block(
     double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
 ) noexcept nogil:
-    # With mass_l = cap_l - a_l >= 0 this is a simplex of total cap, of the points q cap_l + b_l.
-    cdef Py_ssize_t l
-    cdef double own, s = 0.0
-    b[y] += q * cap - 1.0
-    simplex(b, L, 1.0, q, cap, a)
-    own = a[y]
-    for l in range(L):
-        if l != y:
-            s += a[l]
+    # Without the cap on the own label: lambda = b_y + rise, with b_y less 1, and the rise solves
+    # rise = sum_l max(b_l - b_y - rise, 0). Newton from 0 goes up, piece by piece. Differences
+    # keep the digits that a huge cap would swallow.
+    cdef double own = b[y] - 1.0, rise = 0.0, s
+    cdef Py_ssize_t l, count
+    while True:
+        s = 0.0
+        count = 1
+        for l in range(L):
+            if l != y and b[l] - own > rise:
+                s += b[l] - own
+                count += 1
+        if s / count <= rise:
+            break
+        rise = s / count
+    if rise > q * cap:
+        # The own label is at its cap, and the others share it out.
+        b[y] = -INFINITY
+        simplex(b, L, 1.0, q, cap, a)
+        for l in range(L):
             a[l] = -a[l]
-    a[y] = fmin(s, cap) if own > 0.0 else cap
+        a[y] = cap
+        return
+    s = 0.0
+    for l in range(L):
+        a[l] = -fmax(b[l] - own - rise, 0.0) / q if l != y else 0.0
+        s -= a[l]
+    a[y] = fmin(s, cap)
 
 
 cdef inline double universum_label(double z, double q, double cap, double delta) noexcept nogil:
@@ -210,6 +235,7 @@ cdef double training_violation(
 ) noexcept nogil:
     # Any label can fall; one can rise that is below its bound.
     cdef double highest = -INFINITY, lowest = INFINITY, slope, room
+    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         slope = f[l]
@@ -219,16 +245,17 @@ cdef double training_violation(
             room += cap
         if slope > highest:
             highest = slope
-        if slope < lowest and room > TINY * cap:
+        if slope < lowest and room > tiny:
             lowest = slope
     return fmax(highest - lowest, 0.0)
 
 
 cdef double free_violation(
-    const double* f, const double* a, Py_ssize_t L, double cap, double upper, double delta
+    const double* f, const double* a, Py_ssize_t L, double upper, double delta
 ) noexcept nogil:
     # Labels may fall without end and rise to `upper`, paying delta while they are positive.
-    cdef double highest = -INFINITY, lowest = INFINITY, slope, tiny = TINY * cap
+    cdef double highest = -INFINITY, lowest = INFINITY, slope
+    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         slope = f[l] + delta if a[l] > tiny else f[l]
@@ -242,12 +269,13 @@ cdef double free_violation(
 
 
 cdef double full_violation(
-    const double* f, const double* a, Py_ssize_t L, double cap, double delta
+    const double* f, const double* a, Py_ssize_t L, double delta
 ) noexcept nogil:
     # With all its mass in use ("max"), a row can give some back, or move it among the labels of
     # one sign and those at 0.
     cdef double top_positive = -INFINITY, top_not_positive = -INFINITY
-    cdef double low_negative = INFINITY, low_not_negative = INFINITY, tiny = TINY * cap
+    cdef double low_negative = INFINITY, low_not_negative = INFINITY
+    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         if a[l] > tiny:
@@ -270,12 +298,12 @@ cdef double universum_violation(
     cdef double mass = 0.0
     cdef Py_ssize_t l
     if not is_max:
-        return free_violation(f, a, L, cap, cap, delta)
+        return free_violation(f, a, L, cap, delta)
     for l in range(L):
         mass += 0.5 * fabs(a[l])
     if mass < cap * (1.0 - TINY):
-        return free_violation(f, a, L, cap, INFINITY, delta)
-    return full_violation(f, a, L, cap, delta)
+        return free_violation(f, a, L, INFINITY, delta)
+    return full_violation(f, a, L, delta)
 
 
 def solve_block(double[::1] b, double q, double cap, Py_ssize_t y=-1,

@@ -1,13 +1,14 @@
 """Block coordinate descent on rows that violate, and the violations themselves.
 
 `descend` minimises one row of the dual at a time in closed form (`_blocks.pyx`) and keeps
-F = alpha K up to date, but only rows that violate the optimality conditions by more than a threshold: looking at a row
-costs L operations, moving it costs a kernel row for each label that moved. Rows that are
-satisfied are not looked at again until all others are too.
+F = alpha K up to date, but only rows that violate the optimality conditions by more than a
+threshold: looking at a row costs L operations, moving it costs a kernel row for each label that
+moved. Rows that are satisfied are not looked at again until all others are too.
 
 alpha and F are class-major, (L, M): an update of one label is then one contiguous axpy of a
-kernel row, done by SciPy's BLAS, and only labels that moved need one. K and F may be floats or doubles: floats are twice as fast, and good enough while the threshold
-is far above their rounding. alpha is always in doubles.
+kernel row, done by SciPy's BLAS, and only labels that moved need one. K and F may be floats or
+doubles: floats are twice as fast, and good enough while the threshold is far above their
+rounding. alpha is always in doubles.
 """
 
 from cython cimport floating

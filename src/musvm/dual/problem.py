@@ -71,6 +71,9 @@ class DualRows:
     delta: float = 0.0
     universum_loss: UniversumLoss = "sum"
 
+    def __post_init__(self) -> None:
+        _require_valid(self)
+
     @property
     def n_points(self) -> int:
         return len(self.caps)
@@ -116,8 +119,7 @@ class DualProblem:
         M = len(self.gram)
         if self.gram.shape != (M, M) or self.caps.shape != (M,) or len(self.y) > M:
             raise ValueError("gram must be (M, M), caps (M,), and y no longer than M")
-        if self.n_classes < 2 or self.delta < 0 or not np.all(self.caps > 0):
-            raise ValueError("n_classes must be at least 2, delta >= 0 and every cap positive")
+        _require_valid(self)
 
     @property
     def n_points(self) -> int:
@@ -126,6 +128,11 @@ class DualProblem:
     @property
     def n_train(self) -> int:
         return len(self.y)
+
+
+def _require_valid(rows: Rows) -> None:
+    if rows.n_classes < 2 or rows.delta < 0 or not np.all(rows.caps > 0):
+        raise ValueError("n_classes must be at least 2, delta >= 0 and every cap positive")
 
 
 def decision_values(problem: DualProblem, alpha: FloatArray) -> FloatArray:
@@ -207,6 +214,11 @@ def kkt_violations(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArra
     )
 
 
+def _mass(alpha: FloatArray) -> FloatArray:
+    """The largest entry of every row, (M, 1): what rounding errors in the row are relative to."""
+    return np.abs(alpha).max(axis=1, keepdims=True, initial=0.0)
+
+
 def _steepest(rises: FloatArray, falls: FloatArray) -> FloatArray:
     """max(falls) - min(rises), clipped at 0; an impossible move is +inf (rise) or -inf (fall)."""
     return np.maximum(falls.max(axis=1) - rises.min(axis=1), 0.0)
@@ -218,14 +230,14 @@ def _violations_training(problem: Rows, alpha: FloatArray, F: FloatArray) -> Flo
     slope[rows, problem.y] -= 1.0
     room = -alpha[:n]
     room[rows, problem.y] += problem.caps[:n]
-    movable = room > 1e-12 * problem.caps[:n, None]
+    movable = room > 1e-12 * _mass(alpha[:n])
     return _steepest(rises=np.where(movable, slope, np.inf), falls=slope)
 
 
 def _violations_universum(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
     a, slope, delta = alpha[problem.n_train :], F[problem.n_train :], problem.delta
     caps = problem.caps[problem.n_train :, None]
-    tiny = 1e-12 * caps
+    tiny = 1e-12 * _mass(a)
     rises = slope + delta * (a >= -tiny)
     falls = slope + delta * (a > tiny)
     if problem.universum_loss == "sum":

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from musvm._threads import blas
+from musvm._threads import one_blas_thread
 from musvm.dual import problem as statement
 from musvm.dual._descent import project_rows
 from musvm.dual._working_set import descend, largest_violation
@@ -250,7 +250,7 @@ def solve(
     DualSolution, certified by decision values computed afresh from its alpha
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0))
-    with blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         state, history = _run(solver, tol, max_iter, alpha, callback)
         gap, primal = solver.gap_and_primal(state)
     return DualSolution(

@@ -8,11 +8,11 @@ K is never held here. A round
        fits the processor's cache, until their violations are a tenth of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
 
-Who computes K and holds F is a `Backend`: kernel rows in a cache, a linear kernel that keeps
-weights instead, or another device. Its products may be rounded to floats. That costs rounds, not
-accuracy: when the gap seems small enough, F is computed afresh in doubles, and if the gap is
-not small enough after all, the rounds go on from there. Every error made since then is
-proportional to a change of alpha, so it shrinks with the changes.
+Who computes K and holds F is a `Backend`: kernel rows in a cache, or another device. Its products
+may be rounded to floats. That costs rounds, not accuracy: when the gap seems small enough, F is
+computed afresh in doubles, and if the gap is not small enough after all, the rounds go on from
+there. Every error made since then is proportional to a change of alpha, so it shrinks with the
+changes.
 
 Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
 each other must meet in one working set.
@@ -157,11 +157,13 @@ def solve_by_working_sets(
     history: list[float] = []
     survey, exact = backend.survey(rows), True
     best, waited = np.inf, 0
-    while len(history) < max_iter and (survey.relative_gap > tol or not exact):
+    while len(history) < max_iter and (survey.relative_gap > tol or not exact or not history):
         if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
             survey, exact = _certify(rows, backend), True
             best, waited = survey.relative_gap, 0
             continue
+        if not survey.violations.max() > 0.0:
+            break  # Optimal, or no longer a number: there is nothing to choose.
         rounds.improve(survey)
         survey, exact = backend.survey(rows), False
         history.append(survey.relative_gap)

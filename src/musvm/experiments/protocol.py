@@ -30,11 +30,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from musvm._threads import one_blas_thread
 from musvm.dual.problem import UniversumLoss
 from musvm.experiments.data import Data, Features, Partition, draw_partition
 from musvm.experiments.models import Direct, Judged, ModelFamily, OneVsRest
 from musvm.experiments.settings import C_GRID, DELTA_GRID, SETTINGS, Setting
-from musvm.search.pool import one_blas_thread
 from musvm.universum import random_average
 
 # C*/C relative to n / (mL), where it is searched.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from musvm import _validation as validation
 from musvm._progress import Progress
+from musvm._threads import one_blas_thread
 from musvm.dual.problem import FloatArray, UniversumLoss
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel, resolve_gamma
@@ -25,7 +26,7 @@ from musvm.loo.evaluate import METHODS
 from musvm.search.cells import CellFit, Options
 from musvm.search.choose import RULE, best_plain, best_with_universum
 from musvm.search.memory import CellStore
-from musvm.search.pool import Pool, one_blas_thread
+from musvm.search.pool import Pool
 from musvm.search.run import Cell, Runner
 from musvm.search.steps import Fold, Grid, Steps
 from musvm.search.table import as_table
