@@ -1,6 +1,7 @@
 """How far does it scale? Large kernels next to the SVMs that people use today.
 
     svc          MNIST, letter and satimage, next to scikit-learn's SVC: time, error, memory
+    mnist60000   all of MNIST, and the same with a small cache; SVC takes minutes
     universum    what a universum point costs, next to a training point
     paths        from how many points on is the working-set path faster?
     growth       time against points, universum points, classes and dimensions, with exponents
@@ -59,30 +60,37 @@ def peers() -> list[str]:
 # Next to SVC
 
 
+COLUMNS = (
+    "data", "points", "method", "fit s", "SVC / ours", "error %", "GB", "support vectors", "gap",
+)  # fmt: skip
+CONDITIONS = (
+    "C = 10; gamma = 0.02 for MNIST (pixels in 0..1), 1 for letter and satimage. GB is the peak of "
+    "the resident size during `fit` above what the data takes."
+)
+
+
 def svc(report: Report, quick: bool) -> None:
-    table = Table(
-        "RBF kernels next to SVC",
-        [
-            "data", "points", "method", "fit s", "SVC / ours", "error %", "GB", "support vectors",
-            "gap",
-        ],
-        "C = 10; gamma = 0.02 for MNIST (pixels in 0..1), 1 for letter and satimage. GB is the "
-        "peak of the resident size during `fit` above what the data takes. The last row limits "
-        "the kernel cache to 1 GB.",
-    )  # fmt: skip
-    sizes = (1000,) if quick else (10_000, 20_000, 60_000)
+    table = Table("RBF kernels next to SVC", COLUMNS, CONDITIONS)
+    sizes = (1000,) if quick else (10_000, 20_000)
     cases: list[tuple[str, int | None]] = [("mnist", n) for n in sizes]
-    cases += [("satimage", None)] if quick else [("letter", None), ("satimage", None)]
-    ratios = {case: _beside_svc(table, *case) for case in cases}
-    limited = fit_alone(method="musvm", data="mnist", n=sizes[-1], tol=TOL, cache_size=1000.0)
-    _add(table, "mnist", sizes[-1], "musvm, 1 GB cache", limited, float("nan"))
-    large = [ratio for (data, n), ratio in ratios.items() if data == "mnist" and n and n >= 20_000]
-    if large:
-        table.goal("3 times faster than SVC on MNIST from 20,000 points on", min(large) >= 3.0,
-                   f"{min(large):.2f} times")  # fmt: skip
-        slower = [1.0 / ratios[data, None] for data in ("letter", "satimage")]
-        text = "at most 3 times SVC's time on letter and satimage"
-        table.goal(text, max(slower) <= 3.0, f"{slower[0]:.2f} and {slower[1]:.2f} times")
+    cases += [("letter", 1000 if quick else None), ("satimage", None)]
+    ratios = [_beside_svc(table, *case) for case in cases]
+    table.goal("3 times faster than SVC on MNIST at 20,000 points", ratios[-3] >= 3.0,
+               f"{ratios[-3]:.2f} times")  # fmt: skip
+    slower = [1.0 / ratio for ratio in ratios[-2:]]
+    table.goal("at most 3 times SVC's time on letter and satimage", max(slower) <= 3.0,
+               f"{slower[0]:.2f} and {slower[1]:.2f} times")  # fmt: skip
+    report.add(table)
+
+
+def mnist60000(report: Report, quick: bool) -> None:
+    n = 2000 if quick else 60_000
+    limit = "The last row limits the kernel cache to 1 GB."
+    table = Table("All of MNIST next to SVC", COLUMNS, f"{CONDITIONS} {limit}")
+    ratio = _beside_svc(table, "mnist", n)
+    limited = fit_alone(method="musvm", data="mnist", n=n, tol=TOL, cache_size=1000.0)
+    _add(table, "mnist", n, "musvm, 1 GB cache", limited, float("nan"))
+    table.goal("3 times faster than SVC", ratio >= 3.0, f"{ratio:.2f} times")
     report.add(table)
 
 
@@ -314,6 +322,7 @@ def classes(report: Report, quick: bool) -> None:
 
 PARTS = {
     "svc": (svc, "Large kernels next to SVC"),
+    "mnist60000": (mnist60000, "All of MNIST next to SVC"),
     "universum": (universum, "The cost of universum points"),
     "paths": (paths, "Which path is faster"),
     "growth": (growth, "Growth"),

@@ -37,6 +37,7 @@ Tile = Callable[[slice], SingleArray]
 
 # A cache has room for this many rows whatever its size in bytes.
 MIN_ROWS = 16
+ROWS_A_PIECE = 128
 # An exponent computed in floats is wrong by 1e-7 of gamma |x|^2. Where that is larger than this,
 # by an outlier or clusters far apart, it is computed in doubles.
 MAX_EXPONENT = 100.0
@@ -89,7 +90,16 @@ class KernelRows:
 
     def block(self, points: IntArray) -> SingleArray:
         self._load(points)
-        return self._cache[np.ix_(self._slot_of_point[points], points)]
+        slots = self._slot_of_point[points]
+        found = np.empty((len(points), len(points)), dtype=np.float32)
+
+        def copy(part: slice) -> None:
+            for row in range(part.start, part.stop):
+                # "clip" spares NumPy a buffer; no index is out of range.
+                np.take(self._cache[slots[row]], points, out=found[row], mode="clip")
+
+        self._workers.each(len(points), copy, ROWS_A_PIECE)
+        return found
 
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         difference = alpha - self._alpha[points]
@@ -100,7 +110,7 @@ class KernelRows:
 
         def update(columns: slice) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._F[columns] += self._cache[slots, columns].T @ step
+                self._F[columns] += (step.T @ self._cache[slots, columns]).T
 
         self._workers.each(len(self._F), update)
 

@@ -28,7 +28,7 @@ from musvm.linear_weights import solve_linear
 
 Solver = Literal["auto", "gram", "working-set", "linear"]
 
-GRAM_LIMIT = 5000
+GRAM_LIMIT = 3000
 # So many points are examined for symmetry and definiteness where the whole matrix is not there.
 EXAMINED = 1000
 
