@@ -26,7 +26,6 @@ from musvm._threads import Workers, workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solve import solve
-from musvm.kernels import Kernel
 from musvm.linear_weights import compressed, solve_linear
 from oracles import constraint_violation
 
@@ -255,17 +254,12 @@ def test_no_matrix_between_points_is_ever_made():
 # The choice of the path
 
 
-def point_problem(kernel: str, n: int) -> paths.PointProblem:
-    rows = DualRows(np.arange(n, dtype=np.intp) % 2, 2, np.ones(n))
-    return paths.PointProblem(Kernel(kernel), np.ones((n, 2)), np.arange(n), rows, 2e-16)
-
-
 def test_many_points_with_a_linear_kernel_take_the_linear_path(monkeypatch):
     monkeypatch.setattr(paths, "GRAM_LIMIT", 10)
-    assert paths.choose(point_problem("linear", 11), "auto") == "linear"
-    assert paths.choose(point_problem("linear", 10), "auto") == "gram"
-    assert paths.choose(point_problem("rbf", 11), "auto") == "working-set"
-    assert paths.choose(point_problem("linear", 11), "working-set") == "working-set"
+    assert paths.choose(11, "linear", "auto") == "linear"
+    assert paths.choose(10, "linear", "auto") == "gram"
+    assert paths.choose(11, "rbf", "auto") == "working-set"
+    assert paths.choose(11, "linear", "working-set") == "working-set"
 
 
 def test_the_linear_path_refuses_other_kernels():

@@ -16,6 +16,7 @@ solution independent of the order of the rows, to the last digit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -32,6 +33,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from musvm import _tensors as tensors
 from musvm.dual.problem import FloatArray, IntArray
 
 UNIVERSUM = -1
@@ -44,7 +46,7 @@ class FitData:
 
     Attributes
     ----------
-    X : (M, d) doubles, dense or CSR in canonical format; (M, M) for a precomputed kernel
+    X : (M, d) doubles, dense, CSR in canonical format or a tensor; (M, M) for a precomputed kernel
     codes : (M,) index into `classes`, or UNIVERSUM
     classes : (L,) sorted labels
     weight : (M,) nonnegative sample weights
@@ -125,14 +127,32 @@ def read(
     )
     if precomputed and X.shape[0] != X.shape[1]:
         raise ValueError(f"A precomputed kernel matrix must be square, got shape {X.shape}.")
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def read_part(part: Any) -> Any:
+        return read_universum(part, estimator)
+
+    return collect(estimator, X, y, universum, sample_weight, read_part, _stack)
+
+
+def collect(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    universum: Any,
+    sample_weight: Any,
+    read_part: Callable[[Any], Any],
+    stack: Callable[[list[Any]], Any],
+) -> FitData:
+    """The data of a fit from a validated X and y, and functions for what the universum adds."""
+    precomputed = estimator.kernel == "precomputed"
+    weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
     parts = universum_parts(universum)
     _require_one_form(parts, y, estimator.universum_label, precomputed)
     classes, codes = encode_labels(y, estimator.universum_label)
-    U = [read_universum(part, estimator) for part in parts]
+    U = [read_part(part) for part in parts]
     m = sum(part.shape[0] for part in U)
     return FitData(
-        X=_stack([X, *U]),
+        X=stack([X, *U]),
         codes=np.concatenate([codes, np.full(m, UNIVERSUM, dtype=np.intp)]),
         classes=classes,
         weight=np.concatenate([weight, np.ones(m)]),
@@ -148,10 +168,10 @@ def universum_parts(universum: Any) -> list[Any]:
         return []
     several = isinstance(universum, (tuple, list)) and all(np.ndim(part) == 2 for part in universum)
     parts = list(universum) if several else [universum]
-    return [part for part in parts if _n_rows(part) > 0]
+    return [part for part in parts if n_rows(part) > 0]
 
 
-def _n_rows(part: Any) -> int:
+def n_rows(part: Any) -> int:
     if np.ndim(part) == 0:
         raise ValueError("universum must be an array of shape (m, n_features), got a scalar.")
     return int(part.shape[0]) if hasattr(part, "shape") else len(part)
@@ -174,16 +194,21 @@ def read_universum(part: Any, estimator: Any) -> Any:
         input_name="universum",
         estimator=estimator,
     )
-    if U.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"universum has {U.shape[1]} features, but X has {estimator.n_features_in_}."
-        )
+    require_same_width(U, estimator)
     if names is not None and expected is not None and not np.array_equal(names, expected):
         raise ValueError(
             "The columns of universum must have the names of the columns of X, in the same "
             f"order: X has {list(expected)}, universum has {list(names)}."
         )
     return U
+
+
+def require_same_width(U: Any, estimator: Any) -> None:
+    """Refuse universum points with other columns than X."""
+    if U.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"universum has {U.shape[1]} features, but X has {estimator.n_features_in_}."
+        )
 
 
 def _stack(parts: list[Any]) -> Any:
@@ -310,6 +335,10 @@ def _require_weight(classes: Any, totals: FloatArray) -> None:
 
 def row_digests(X: Any) -> Any:
     """(M, 2) integers: a 128-bit hash of every row."""
+    if tensors.is_tensor(X):
+        from musvm.device import reading
+
+        return reading.row_digests(X)
     if sp.issparse(X):
         bounds = list(zip(X.indptr[:-1], X.indptr[1:], strict=True))
         indices = X.indices.astype(np.int64, copy=False)
@@ -335,7 +364,7 @@ def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:
     )
     # By contents, so that rounding errors in the data change the order of a few blocks at most.
     with np.errstate(over="ignore", invalid="ignore"):
-        contents = data.X.sum(axis=1)[kept[first]] if equal_rows else first
+        contents = tensors.row_sums(data.X)[kept[first]] if equal_rows else first
     order = np.lexsort([contents, group[first]])
     block_of_row = np.zeros(len(caps), dtype=np.intp)
     block_of_row[kept] = np.argsort(order)[block.ravel()]

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
@@ -25,12 +26,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import FitProgress
 from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
 from musvm.dual.solve import DualSolution
 from musvm.kernels import Kernel, resolve_gamma
-from musvm.paths import PointProblem, Solver, solve_points
+from musvm.paths import PointProblem, Solver, solve_points, stays_on_device
 
 
 class UniversumSVC(ClassifierMixin, BaseEstimator):
@@ -299,7 +301,7 @@ such arrays, default=None
         self : UniversumSVC
             The fitted estimator.
         """
-        data = validation.read(self, X, y, universum, sample_weight)
+        data = self._read(X, y, universum, sample_weight)
         caps = validation.row_caps(data, self.C, self.class_weight, self.universum_weight)
         blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
         seeded = self.random_state is not None
@@ -317,6 +319,18 @@ such arrays, default=None
         self._report(solution)
         return self
 
+    def _read(self, X: Any, y: Any, universum: Any, sample_weight: Any) -> validation.FitData:
+        """All rows, on the device of X where that is a tensor and there is much to compute."""
+        if tensors.is_tensor(X):
+            parts = [X, *validation.universum_parts(universum)]
+            n_points = sum(map(validation.n_rows, parts))
+            if stays_on_device(n_points, self.kernel, self.solver):
+                from musvm.device import reading
+
+                return reading.read(self, X, y, universum, sample_weight)
+        on_host = map(tensors.to_host, (X, y, universum, sample_weight))
+        return validation.read(self, *on_host)
+
     def _state_problem(self, data: validation.FitData, blocks: validation.Blocks) -> PointProblem:
         """The problem of the blocks; settles gamma."""
         self._gamma = self._resolve_gamma(data, blocks)
@@ -329,7 +343,7 @@ such arrays, default=None
         if self.kernel not in ("poly", "rbf", "sigmoid"):
             return 1.0
         training = slice(len(blocks.y))
-        X, weight = data.X[blocks.rows[training]], blocks.total(data.weight)[training]
+        X, weight = tensors.take(data.X, blocks.rows[training]), blocks.total(data.weight)[training]
         return resolve_gamma(self.gamma, X, weight)
 
     def _settled_kernel(self) -> Kernel:
@@ -348,7 +362,8 @@ such arrays, default=None
         self.universum_support_ = universum - self._universum_start
         self.n_support_ = np.bincount(data.codes[training], minlength=len(data.classes))
         self.dual_coef_ = np.ascontiguousarray(alpha[rows].T)
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else data.X[rows]
+        vectors = np.empty((0, 0)) if self.kernel == "precomputed" else tensors.take(data.X, rows)
+        self.support_vectors_ = tensors.to_host(vectors)
         linear = self.kernel == "linear"
         self._weights: Any = self.dual_coef_ @ self.support_vectors_ if linear else None
         self._caps = caps
@@ -395,8 +410,12 @@ such arrays, default=None
         return np.diff(self._weights, axis=0) if len(self.classes_) == 2 else self._weights
 
     def _decision_values(self, X: Any) -> FloatArray:
-        """f_l(x), (n_samples, n_classes)."""
+        """f_l(x), (n_samples, n_classes); a tensor of PyTorch on its device if X is a tensor."""
         check_is_fitted(self)
+        if tensors.is_tensor(X):
+            from musvm.device import reading
+
+            return reading.decision_values(self, X)
         precomputed = self.kernel == "precomputed"
         X = validate_data(
             self,
@@ -429,7 +448,7 @@ such arrays, default=None
             where `classes_[1]` is predicted.
         """
         F = self._decision_values(X)
-        return F[:, 1] - F[:, 0] if F.shape[1] == 2 else F
+        return tensors.give_back(F[:, 1] - F[:, 0] if F.shape[1] == 2 else F, X)
 
     def predict(self, X: Any) -> Any:
         """Predict the class of the largest decision value.
@@ -445,6 +464,10 @@ such arrays, default=None
             Predicted labels.
         """
         F = self._decision_values(X)
+        if tensors.is_tensor(F):
+            from musvm.device import reading
+
+            return tensors.give_back(reading.labels(self.classes_, F), X)
         return self.classes_[F.argmax(axis=1)]
 
     def projections(self, X: Any) -> FloatArray:
@@ -462,6 +485,10 @@ such arrays, default=None
             its side of the margin of class k, positive where k is predicted.
         """
         F = self._decision_values(X)
+        if tensors.is_tensor(F):
+            from musvm.device import reading
+
+            return tensors.give_back(reading.leads(F), X)
         second, first = np.partition(F, -2, axis=1)[:, -2:].T
         best_other = np.repeat(first[:, None], F.shape[1], axis=1)
         best_other[np.arange(len(F)), F.argmax(axis=1)] = second
@@ -483,6 +510,10 @@ such arrays, default=None
             classes, as far as the losses allow.
         """
         F = self._decision_values(X)
+        if tensors.is_tensor(F):
+            from musvm.device import reading
+
+            return tensors.give_back(reading.spread(F), X)
         return F.max(axis=1) - F.min(axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -504,12 +535,13 @@ such arrays, default=None
         score : float
             Share of the rows, by weight, that are predicted correctly.
         """
-        if self.universum_label is None:
-            return float(super().score(X, y, sample_weight))
+        y, sample_weight = tensors.to_host(y), tensors.to_host(sample_weight)
         check_consistent_length(X, y, sample_weight)
         y = column_or_1d(y)
         judged = np.flatnonzero(~validation.is_universum(y, self.universum_label))
         if not len(judged):
             raise ValueError("y holds only the universum label, so there is nothing to score.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        return float(super().score(_safe_indexing(X, judged), y[judged], weight))
+        points = tensors.take(X, judged) if tensors.is_tensor(X) else _safe_indexing(X, judged)
+        predicted = tensors.to_host(self.predict(points))
+        return float(accuracy_score(y[judged], predicted, sample_weight=weight))

@@ -55,6 +55,8 @@ class KernelRows:
     workers : threads for the products
     """
 
+    looseness = 0.1
+
     def __init__(
         self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
     ) -> None:

@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from musvm._tensors import row_sums
 from musvm.dual.problem import FloatArray, IntArray
 
 # Entries of the largest matrix that is computed at a time where blocks will do.
@@ -155,7 +156,7 @@ def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray) -> float:
         return float(gamma)
     total = weight.sum() * n_features
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = weight @ np.asarray(X.sum(axis=1)).ravel() / total
+        mean = weight @ row_sums(X) / total
         variance = weight @ _squared_deviations(X, mean) / total
         # Entries that are all equal deviate from their computed mean by its rounding error.
         if np.sqrt(variance) <= 16 * np.finfo(np.float64).eps * abs(mean):
@@ -172,7 +173,7 @@ def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray) -> float:
 def _squared_deviations(X: Any, mean: float) -> FloatArray:
     """sum_j (x_ij - mean)^2 for every row i."""
     if not sp.issparse(X):
-        return np.square(X - mean).sum(axis=1)
+        return row_sums((X - mean) ** 2)
     stored = sp.csr_array((np.square(X.data - mean), X.indices, X.indptr), shape=X.shape)
     n_absent = X.shape[1] - np.diff(X.indptr)
     return stored.sum(axis=1) + n_absent * mean**2

@@ -1,7 +1,8 @@
 """From points and a kernel to a certified solution: which solver takes the problem.
 
     gram          the whole Gram matrix in doubles, Newton steps (`dual/solve.py`)
-    working-set   kernel rows on demand, small problems (`dual/working_set.py`, `kernel_rows.py`)
+    working-set   kernel rows on demand, small problems (`dual/working_set.py`, `kernel_rows.py`);
+                  points in a tensor stay on their device (`device/`)
     linear        weights in place of kernels, one pass over a point per move (`linear_weights.py`)
 
 "auto" takes "gram" up to GRAM_LIMIT points, where its Newton steps win and its matrix is small;
@@ -18,10 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from musvm._threads import workers
+from musvm._tensors import is_tensor, take, to_host
+from musvm._threads import Workers, workers
 from musvm.dual.problem import DualProblem, DualRows, IntArray
 from musvm.dual.solve import DualSolution, solve
-from musvm.dual.working_set import solve_by_working_sets
+from musvm.dual.working_set import Backend, solve_by_working_sets
 from musvm.kernel_rows import KernelRows
 from musvm.kernels import Kernel, is_positive_semidefinite
 from musvm.linear_weights import solve_linear
@@ -40,7 +42,7 @@ class PointProblem:
     Attributes
     ----------
     kernel : with its parameters settled
-    X : all points, dense or CSR; the kernel matrix if precomputed
+    X : all points, dense, CSR or a tensor; the kernel matrix if precomputed
     rows : (M,) those of X that take part, training points first
     dual : everything about them but K
     resolution : relative rounding error of the entries of the kernel matrix
@@ -56,22 +58,28 @@ class PointProblem:
     def points(self) -> Any:
         if self.kernel.name == "precomputed":
             return self.X[np.ix_(self.rows, self.rows)]
-        return self.X[self.rows]
+        return take(self.X, self.rows)
 
 
-def choose(problem: PointProblem, solver: Solver) -> Solver:
-    """The path for a problem."""
-    linear = problem.kernel.name == "linear"
+def choose(n_points: int, kernel: Any, solver: Solver) -> Solver:
+    """The path for a problem of so many points with a kernel of this name."""
+    linear = kernel == "linear"
     if solver == "linear" and not linear:
         raise ValueError(
-            f"solver='linear' needs kernel='linear', got kernel={problem.kernel.name!r}: use "
+            f"solver='linear' needs kernel='linear', got kernel={kernel!r}: use "
             "'working-set', 'gram' or 'auto'."
         )
     if solver != "auto":
         return solver
-    if len(problem.rows) <= GRAM_LIMIT:
+    if n_points <= GRAM_LIMIT:
         return "gram"
     return "linear" if linear else "working-set"
+
+
+def stays_on_device(n_points: int, kernel: Any, solver: Solver) -> bool:
+    """Whether a fit computes where its tensors are; a small one is faster on the host."""
+    on_device = kernel in ("linear", "poly", "rbf", "sigmoid")
+    return on_device and choose(n_points, kernel, solver) == "working-set"
 
 
 def solve_points(
@@ -85,7 +93,9 @@ def solve_points(
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
     """Solve on the chosen path; `cache_size` is in megabytes."""
-    path = choose(problem, solver)
+    # Points that stayed on a device take the path that brought them here.
+    on_device = is_tensor(problem.X)
+    path = choose(len(problem.rows), problem.kernel.name, "working-set" if on_device else solver)
     options: dict[str, Any] = {
         "tol": tol, "max_iter": max_iter, "random_state": random_state, "callback": callback,
     }  # fmt: skip
@@ -96,8 +106,19 @@ def solve_points(
         if path == "linear":
             return solve_linear(problem.X, problem.rows, dual, team, **options)
         _examine_sample(problem)
-        backend = KernelRows(problem.kernel, problem.points, dual.n_classes, 1e6 * cache_size, team)
+        backend = _backend(problem, 1e6 * cache_size, team)
         return solve_by_working_sets(dual, backend, **options)
+
+
+def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backend:
+    """What computes with the kernel, where the points are; a GPU's memory is its own limit."""
+    kernel, points, L = problem.kernel, problem.points, problem.dual.n_classes
+    if not is_tensor(points):
+        return KernelRows(kernel, points, L, cache_bytes, team)
+    from musvm.device.rows import DeviceRows
+
+    on_host = points.device.type == "cpu"
+    return DeviceRows(kernel, points, L, cache_bytes if on_host else None)
 
 
 def _with_gram(problem: PointProblem) -> DualProblem:
@@ -114,7 +135,11 @@ def _examine_sample(problem: PointProblem) -> None:
         return
     step = -(-len(problem.rows) // EXAMINED)
     sample = problem.rows[::step]
-    _require_definite(problem, kernel.gram(problem.X, sample, resolution=problem.resolution))
+    if is_tensor(problem.X):
+        points, chosen = to_host(take(problem.X, sample)), np.arange(len(sample))
+    else:
+        points, chosen = problem.X, sample
+    _require_definite(problem, kernel.gram(points, chosen, resolution=problem.resolution))
 
 
 def _require_definite(problem: PointProblem, gram: Any) -> None:

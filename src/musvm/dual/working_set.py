@@ -5,7 +5,7 @@ K is never held here. A round
     1. surveys all rows: violations of the optimality conditions, and the duality gap;
     2. chooses a working set W: half of it the worst of the last one, the rest the worst of all;
     3. minimises D over the rows of W by block descent (`_working_set.pyx`) against K_WW, which
-       fits the processor's cache, until their violations are a tenth of the worst there was;
+       fits the processor's cache, until their violations are a fraction of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
 
 Who computes K and holds F is a `Backend`: kernel rows in a cache, or another device. Its products
@@ -33,8 +33,6 @@ from musvm.dual.solve import DualSolution
 
 SIZE = 1500
 KEPT = 0.5
-# Violations left in the working set, relative to the worst of the last survey.
-LOOSENESS = 0.1
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
@@ -58,11 +56,13 @@ class Survey:
 class Backend(Protocol):
     """Holds alpha and F = K alpha of M points, and everything that has to do with K.
 
-    `diagonal` is that of K, `size` the largest working set that it has room for.
+    `diagonal` is that of K, `size` the largest working set that it has room for. `looseness` says
+    how much of the worst violation a working set may keep: more where rounds cost little.
     """
 
     diagonal: FloatArray
     size: int
+    looseness: float
 
     def survey(self, rows: DualRows) -> Survey:
         """Violations, gap and primal at the current alpha and F."""
@@ -116,7 +116,7 @@ class _Rounds:
         """One round after its survey."""
         self.working_set = W = self.choose(survey.violations)
         alpha, F = self.backend.take(W)
-        threshold = LOOSENESS * float(survey.violations[W].max())
+        threshold = self.backend.looseness * float(survey.violations[W].max())
         dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
         gram = np.ascontiguousarray(self.backend.block(W), dtype=dtype)
         rows = self.rows.at(W)

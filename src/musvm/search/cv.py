@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import Progress
 from musvm._threads import one_blas_thread
@@ -307,6 +308,8 @@ such arrays, default=None
         self : UniversumSVCCV
             The fitted search.
         """
+        on_host = map(tensors.to_host, (X, y, universum, sample_weight, groups))
+        X, y, universum, sample_weight, groups = on_host
         data = validation.read(self, X, y, universum, sample_weight)
         # Blocks do not depend on the universum's weight, as long as it is positive.
         caps = validation.row_caps(data, 1.0, self.class_weight, 1.0)
@@ -482,6 +485,9 @@ such arrays, default=None
     def _fitted(self, X: Any) -> UniversumSVC:
         """The model, once X has been found to be like the data of the fit."""
         check_is_fitted(self)
+        if tensors.is_tensor(X):
+            # The model examines it where it is.
+            return self.best_estimator_
         validate_data(
             self,
             X,

@@ -1,0 +1,1 @@
+"""Computing where the caller's tensors are; imported only once a tensor has arrived."""

@@ -1,0 +1,177 @@
+"""Kernel rows on a device: a `Backend` of `dual/working_set.py` on PyTorch tensors.
+
+The kernel matrix is held in floats: all of it where it fits the memory that is free, computed
+once, in row blocks; otherwise a cache of rows, in which those not used for longest make room. alpha
+and F are held in doubles, and violations and gap are computed there. A round sends violations,
+K_WW and F_W to the host, which descends, and changes of alpha_W back. Descent takes one row after
+another: a core of the host does that faster than a block of threads of a GPU.
+
+Products are rounded to floats. Decision values for the certificate are computed in doubles from
+the points themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musvm.device import survey as statement
+from musvm.device.kernel import CHUNK, DeviceKernel
+from musvm.dual.problem import DualRows, FloatArray, IntArray
+from musvm.dual.working_set import SIZE, Survey
+from musvm.kernels import Kernel
+
+# A cache is useless without room for so many rows.
+MIN_ROWS = 16
+# Of the memory that is free, this much is left to products, sorting and other people.
+SPARED = 0.15
+
+
+class DeviceRows:
+    """alpha, F and kernel rows on a device; see `Backend`.
+
+    Parameters
+    ----------
+    kernel : with its parameters settled
+    points : (M, d) doubles
+    n_classes : L
+    budget : bytes that kernel rows may take; on a GPU what is free there, if None
+    """
+
+    # A GPU's rounds are short: descent on the host is what takes the time.
+    looseness = 0.3
+
+    def __init__(
+        self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
+    ) -> None:
+        M = len(points)
+        self._device = points.device
+        self._kernel = DeviceKernel(kernel, points)
+        self._alpha = points.new_zeros((M, n_classes))
+        self._F = points.new_zeros((M, n_classes))
+        self.diagonal: FloatArray = self._kernel.diagonal().cpu().numpy()
+        budget = _free_bytes(self._device) if budget is None else budget
+        self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
+        self.size = min(self._cache.n_slots, SIZE)
+        self._pinned: Tensor | None = None
+        self._problem: tuple[DualRows, statement.DeviceProblem] | None = None
+
+    # What the solver asks for
+
+    def survey(self, rows: DualRows) -> Survey:
+        problem = self._on_device(rows)
+        found = statement.violations(problem, self._alpha, self._F)
+        gap, primal = statement.gap_and_primal(problem, self._alpha, self._F)
+        return Survey(found.cpu().numpy(), gap, primal)
+
+    def take(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        W = self._indices(points)
+        return self._alpha[W].cpu().numpy(), self._F[W].cpu().numpy()
+
+    def block(self, points: IntArray) -> Any:
+        """K between some points, (w, w); valid until the next one is asked for."""
+        block = self._cache.block(self._indices(points))
+        if self._device.type == "cpu":
+            return block.numpy()
+        if self._pinned is None:
+            # Twice as fast as memory that the system may move.
+            self._pinned = torch.empty(self.size**2, dtype=torch.float32, pin_memory=True)
+        on_host = self._pinned[: block.numel()].view(block.shape)
+        return on_host.copy_(block).numpy()
+
+    def change(self, points: IntArray, alpha: FloatArray) -> None:
+        self._set(self._indices(points), torch.as_tensor(alpha, device=self._device))
+
+    def restart(self, alpha: FloatArray) -> None:
+        self._alpha = torch.as_tensor(alpha, dtype=torch.float64, device=self._device).clone()
+        support = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
+        self._F = self._kernel.weighted(support, self._alpha[support])
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        return self._alpha.cpu().numpy(), self._F.cpu().numpy()
+
+    # Pieces
+
+    def _on_device(self, rows: DualRows) -> statement.DeviceProblem:
+        if self._problem is None or self._problem[0] is not rows:
+            self._problem = rows, statement.DeviceProblem.of(rows, self._device)
+        return self._problem[1]
+
+    def _indices(self, points: IntArray) -> Tensor:
+        return torch.as_tensor(points, device=self._device)
+
+    def _set(self, W: Tensor, alpha: Tensor) -> None:
+        step = alpha - self._alpha[W]
+        self._alpha[W] = alpha
+        self._F += self._cache.rows(W).T @ step.float()
+
+
+class _Cache:
+    """Kernel rows in slots; with a slot for every point, all of them from the start."""
+
+    def __init__(self, kernel: DeviceKernel, n_points: int, n_slots: int) -> None:
+        self._kernel = kernel
+        self.n_slots = n_slots
+        device = kernel.device
+        self._rows = torch.empty((n_slots, n_points), dtype=torch.float32, device=device)
+        self.is_whole = n_slots == n_points
+        if self.is_whole:
+            piece = max(CHUNK // n_points, 1)
+            for start in range(0, n_points, piece):
+                part = slice(start, min(start + piece, n_points))
+                kernel.singles(part, out=self._rows[part])
+        else:
+            self._slot = torch.full((n_points,), -1, dtype=torch.int64, device=device)
+            self._point = torch.full((n_slots,), -1, dtype=torch.int64, device=device)
+            self._last_use = torch.zeros(n_slots, dtype=torch.int64, device=device)
+            self._clock = 0
+
+    def rows(self, W: Tensor) -> Tensor:
+        return self._rows[self._slots(W)]
+
+    def block(self, W: Tensor) -> Tensor:
+        return self._rows[self._slots(W)[:, None], W]
+
+    def _slots(self, W: Tensor) -> Tensor:
+        if self.is_whole:
+            return W
+        self._load(W)
+        return self._slot[W]
+
+    def _load(self, W: Tensor) -> None:
+        """Have the rows of these points, no more than there are slots, in the cache."""
+        self._clock += 1
+        slots = self._slot[W]
+        self._last_use[slots[slots >= 0]] = self._clock
+        missing = W[slots < 0]
+        if not len(missing):
+            return
+        slots = torch.argsort(self._last_use)[: len(missing)]
+        displaced = self._point[slots]
+        self._slot[displaced[displaced >= 0]] = -1
+        self._slot[missing] = slots
+        self._point[slots] = missing
+        self._last_use[slots] = self._clock
+        self._rows[slots] = self._kernel.singles(missing)
+
+
+def _free_bytes(device: torch.device) -> float:
+    """What kernel rows may take of the device's memory."""
+    if device.type != "cuda":
+        raise ValueError("the memory for kernel rows must be given on this device")
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (1.0 - SPARED) * (free + unused)
+
+
+def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:
+    n_slots = min(int(budget // (4 * n_points)), n_points)
+    if n_slots >= min(MIN_ROWS, n_points):
+        return n_slots
+    raise MemoryError(
+        f"{MIN_ROWS} kernel rows of {n_points} points take {4e-6 * n_points * MIN_ROWS:.3g} MB, "
+        f"and {1e-6 * budget:.3g} MB are free for them on {device}: free memory there, use fewer "
+        "points, or pass NumPy arrays."
+    )

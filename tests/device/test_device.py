@@ -1,0 +1,138 @@
+"""Tensors: the statement, the kernel rows and the descent on a device, against the host's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualRows
+from musvm.dual.solve import solve
+from musvm.dual.working_set import solve_by_working_sets
+from musvm.kernels import Kernel
+from strategies import problems
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from musvm.device import survey  # noqa: E402
+from musvm.device.rows import DeviceRows  # noqa: E402
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
+        ],
+    ),
+]
+KERNELS = {
+    "linear": Kernel("linear"),
+    "rbf": Kernel("rbf", 0.3),
+    "poly": Kernel("poly", 0.5, 3, 1.0),
+    "sigmoid": Kernel("sigmoid", 0.1, coef0=0.2),
+}
+
+
+def points(seed: int = 0, n: int = 60, d: int = 5) -> np.ndarray:
+    # Far from the origin: distances must survive it.
+    return np.random.default_rng(seed).normal(loc=20.0, size=(n, d)) / 10.0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=100)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1), start=st.sampled_from([0.0, 1.0]))
+def test_violations_gap_and_primal_are_those_of_the_statement(device, problem, seed, start):
+    rng = np.random.default_rng(seed)
+    alpha = start * solve(problem, max_iter=1).alpha
+    # Some decision values are exact ties.
+    F = rng.normal(size=alpha.shape).round(rng.integers(0, 3))
+    rows = DualRows(
+        problem.y, problem.n_classes, problem.caps, problem.delta, problem.universum_loss
+    )
+    on_device = survey.DeviceProblem.of(rows, torch.device(device))
+    a, f = torch.as_tensor(alpha, device=device), torch.as_tensor(F, device=device)
+    np.testing.assert_allclose(
+        survey.violations(on_device, a, f).cpu(), statement.kkt_violations(rows, alpha, F)
+    )
+    gap, primal = survey.gap_and_primal(on_device, a, f)
+    scale = 1e-12 * float(problem.caps.sum())
+    assert gap == pytest.approx(
+        np.maximum(statement.row_gaps(rows, alpha, F), 0.0).sum(), rel=1e-12, abs=scale
+    )
+    expected = statement.primal_objective(rows, alpha, F)
+    assert primal == pytest.approx(expected, rel=1e-12, abs=scale)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("budget", [1e9, 4 * 60 * 20], ids=["whole", "cached"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_updates_and_restarts_are_those_of_the_matrix(name, budget, device):
+    X, kernel = points(), KERNELS[name]
+    K = kernel.matrix(X, X)
+    backend = DeviceRows(kernel, torch.as_tensor(X, device=device), 3, budget)
+    scale = np.abs(K).max()
+    np.testing.assert_allclose(backend.diagonal, K.diagonal(), rtol=1e-12)
+    chosen = np.array([3, 17, 18, 40])
+    np.testing.assert_allclose(backend.block(chosen), K[np.ix_(chosen, chosen)], atol=2e-6 * scale)
+
+    alpha = np.random.default_rng(1).normal(size=(4, 3))
+    backend.change(chosen, alpha)
+    taken, F_taken = backend.take(chosen)
+    np.testing.assert_array_equal(taken, alpha)
+    _, F = backend.solution()
+    np.testing.assert_array_equal(F_taken, F[chosen])
+    np.testing.assert_allclose(F, K[:, chosen] @ alpha, atol=1e-5 * scale)
+    whole = np.zeros((len(K), 3))
+    whole[chosen] = alpha
+    backend.restart(whole)
+    _, F = backend.solution()
+    np.testing.assert_allclose(F, K @ whole, atol=1e-12 * scale)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 59), min_size=1, max_size=16, unique=True), max_size=12))
+def test_the_cache_never_hands_out_a_wrong_row(requests):
+    X, kernel = points(), KERNELS["rbf"]
+    K = kernel.matrix(X, X)
+    backend = DeviceRows(kernel, torch.as_tensor(X), 2, budget=4 * 60 * 16)
+    assert backend.size == 16
+    for request in requests:
+        chosen = np.array(sorted(request))
+        block = backend.block(chosen)
+        np.testing.assert_allclose(block, K[np.ix_(chosen, chosen)], atol=2e-6)
+
+
+def test_values_too_large_for_floats_are_refused():
+    kernel, X = Kernel("poly", 1.0, 3, 0.0), torch.as_tensor(points() * 1e15)
+    with pytest.raises(ValueError, match="scale the features"):
+        DeviceRows(kernel, X, 2, 1e9)
+
+
+def test_too_little_memory_is_told_in_figures():
+    with pytest.raises(
+        MemoryError, match=r"16 kernel rows of 60 points take 0.00384 MB, and 0.001"
+    ):
+        DeviceRows(KERNELS["rbf"], torch.as_tensor(points()), 2, 1e3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize("budget", [1e9, 4 * 300 * 40], ids=["whole", "cached"])
+def test_working_sets_on_a_device_reach_the_optimum(device, loss, budget):
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    y = np.argmax(X[:200, :4] + 0.3 * np.random.default_rng(1).normal(size=(200, 4)), axis=1)
+    caps = np.where(np.arange(300) < 200, 3.0, 1.0)
+    rows, kernel = DualRows(y, 4, caps, 0.1, loss), Kernel("rbf", 0.2)
+    backend = DeviceRows(kernel, torch.as_tensor(X, device=device), 4, budget)
+    solution = solve_by_working_sets(rows, backend, tol=1e-6)
+    assert solution.converged
+    K = kernel.matrix(X, X)
+    # Judged on the host, in doubles.
+    F = K @ solution.alpha
+    assert statement.infeasibility(rows, solution.alpha) < 1e-12
+    assert statement.row_gaps(rows, solution.alpha, F).sum() <= 1.01e-6 * solution.primal
+    np.testing.assert_allclose(solution.decision, F, atol=1e-9)
