@@ -18,6 +18,7 @@ import pandas
 from typer.testing import CliRunner
 
 import cli_tables
+import model_files
 import musvm
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.cli import app
@@ -389,6 +390,23 @@ def test_a_file_that_is_no_model_is_refused(folder, content):
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: bad.skops is not a model that musvm can read")
         assert result.stdout == ""
+
+
+def test_a_model_whose_columns_are_in_disorder_is_one_line_of_error(model):
+    """Types that are trusted, in a state that no fit leaves behind."""
+
+    def change(schema):
+        for node in model_files.nodes(schema):
+            content = node.get("content")
+            if isinstance(content, dict) and "transformers_" in content:
+                content["transformers_"] = model_files.text([["categories", 5, [[1], [2]]]])
+
+    path = model
+    path.write_bytes(model_files.with_json(path.read_bytes(), "schema.json", change))
+    result = run("predict", "model.skops", "new.csv")
+    assert result.exit_code == 1
+    assert "model.skops: cannot be applied to new.csv" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_model_made_in_python_is_as_good(folder):

@@ -123,9 +123,23 @@ class Values:
     classes: list[str]
 
 
+@contextmanager
+def applying(path: Path, table: Table) -> Iterator[None]:
+    """End in one line what a model of this file fails with on this table.
+
+    The file holds harmless types, but what state they are in is up to whoever made it, and
+    scikit-learn fails in all manners on a state that no fit leaves behind.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        fail(f"{path}: cannot be applied to {table.path} ({type(error).__name__}: {reason})")
+
+
 def apply_model(model: Any, table: Table, path: Path) -> Values:
     """Decision values and predictions for a table."""
-    try:
+    with applying(path, table):
         decision = np.asarray(model.decision_function(table.X), dtype=np.float64)
         classes = [as_text(label) for label in model.classes_.tolist()]
         if decision.ndim == 1:
@@ -133,11 +147,6 @@ def apply_model(model: Any, table: Table, path: Path) -> Values:
         else:
             best, spread = decision.argmax(axis=1), np.ptp(decision, axis=1)
         labels = np.array(classes, dtype=object)[best]
-    # The file holds harmless types, but what state they are in is up to whoever made it, and
-    # scikit-learn fails in all manners on a state that no fit leaves behind.
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        fail(f"{path}: cannot be applied to {table.path} ({type(error).__name__}: {reason})")
     return Values(labels, decision, spread, classes)
 
 

@@ -18,6 +18,7 @@ from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._files import (
     apply_model,
+    applying,
     check_writable,
     layout_of,
     read_model,
@@ -79,7 +80,8 @@ def predict(
         )
         rows = read_table(data, layout, format)
         if hasattr(fitted, "steps"):
-            note_unseen(fitted, rows)
+            with applying(model, rows):
+                note_unseen(fitted, rows)
         values = apply_model(fitted, rows, model)
         labels = values.labels
         if reject:
