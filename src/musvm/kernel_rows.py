@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from musvm._threads import Workers
-from musvm.dual._working_set import violations
+from musvm.dual._descent import violations
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.working_set import Survey, survey_of
 from musvm.kernels import CHUNK, Kernel, require_finite

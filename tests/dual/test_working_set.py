@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from musvm.dual._working_set import descend, violations
+from musvm.dual._descent import descend, violations
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 

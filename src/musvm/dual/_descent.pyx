@@ -1,84 +1,156 @@
-"""Projections onto the sets of rows and onto a face, and the Hessian of a face.
+"""Block coordinate descent on rows that violate, and the violations themselves.
 
-alpha is class-major here, (L, M), as everywhere in the compiled loops.
+`descend` minimises one row of the dual at a time in closed form (`_blocks.pyx`) and keeps
+F = alpha K up to date, but only rows that violate the optimality conditions by more than a
+threshold: looking at a row costs L operations, moving it costs a kernel row for each label that
+moved. Rows that are satisfied are not looked at again until all others are too.
+
+alpha and F are class-major, (L, M): an update of one label is then one contiguous axpy of a
+kernel row, done by SciPy's BLAS, and only labels that moved need one. K and F may be floats or
+doubles: floats are twice as fast, and good enough while the threshold is far above their
+rounding. alpha is always in doubles.
 """
 
+from cython cimport floating
+from libc.math cimport fmax
 from libc.stdlib cimport free, malloc
 
-from musvm.dual._blocks cimport box_block, training_block, universum_block
+from scipy.linalg.cython_blas cimport daxpy, saxpy
+
+from musvm.dual._blocks cimport (
+    training_block, training_violation, universum_block, universum_violation,
+)
 
 
-def project_groups(
-    double[::1] values,
-    const double[::1] lower,
-    const double[::1] upper,
-    const double[::1] totals,
-    const Py_ssize_t[::1] starts,
-):
-    """Project every group of free variables onto its box and its sum, in place.
-
-    Group g is values[starts[g]:starts[g + 1]].
-    """
-    cdef Py_ssize_t g, k, longest = 0, l
-    for g in range(totals.shape[0]):
-        longest = max(longest, starts[g + 1] - starts[g])
-    cdef double* a = <double*>malloc((longest + 1) * sizeof(double))
-    if a == NULL:
-        raise MemoryError()
-    with nogil:
-        for g in range(totals.shape[0]):
-            k = starts[g + 1] - starts[g]
-            box_block(&values[starts[g]], &lower[starts[g]], &upper[starts[g]], k, totals[g], a)
-            for l in range(k):
-                values[starts[g] + l] = a[l]
-    free(a)
+cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
+    cdef int one = 1
+    cdef float single
+    if floating is double:
+        daxpy(&n, &factor, <double*>x, &one, y, &one)
+    else:
+        single = <float>factor
+        saxpy(&n, &single, <float*>x, &one, y, &one)
 
 
-def project_rows(
+def descend(
+    const floating[:, ::1] gram,
     double[:, ::1] alpha,
+    floating[:, ::1] F,
     const Py_ssize_t[::1] y,
     const double[::1] caps,
+    const double[::1] curvature,
+    double delta,
+    bint is_max,
+    const Py_ssize_t[::1] order,
+    double threshold,
+    Py_ssize_t max_moves,
+):
+    """Minimise rows that violate by more than `threshold` until none does, or for `max_moves`.
+
+    alpha and F are class-major, (L, w), and change in place; `order` lists all w rows. Returns
+    how often a row moved.
+    """
+    cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0], n = y.shape[0]
+    cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0
+    cdef bint all_rows = True
+    cdef double q, violation, change
+    cdef double* f = <double*>malloc(5 * L * sizeof(double))
+    cdef Py_ssize_t* active = <Py_ssize_t*>malloc(w * sizeof(Py_ssize_t))
+    if f == NULL or active == NULL:
+        free(f)
+        free(active)
+        raise MemoryError()
+    cdef double* old = f + L
+    cdef double* a = f + 2 * L
+    cdef double* b = f + 3 * L
+    for k in range(w):
+        active[k] = order[k]
+    with nogil:
+        while n_active and moves < max_moves:
+            n_left = 0
+            for k in range(n_active):
+                i = active[k]
+                for l in range(L):
+                    f[l] = F[l, i]
+                    old[l] = alpha[l, i]
+                if i < n:
+                    violation = training_violation(f, old, L, y[i], caps[i])
+                else:
+                    violation = universum_violation(f, old, L, caps[i], delta, is_max)
+                if violation <= threshold:
+                    continue
+                active[n_left] = i
+                n_left += 1
+                q = curvature[i]
+                for l in range(L):
+                    b[l] = f[l] - q * old[l]
+                if i < n:
+                    training_block(b, L, y[i], q, caps[i], a)
+                else:
+                    universum_block(b, L, q, caps[i], delta, is_max, a, b + L)
+                moves += 1
+                for l in range(L):
+                    change = a[l] - old[l]
+                    if change != 0.0:
+                        alpha[l, i] = a[l]
+                        add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
+            if n_left:
+                n_active = n_left
+                all_rows = False
+            elif all_rows:
+                n_active = 0
+            else:
+                n_active = w
+                all_rows = True
+                for k in range(w):
+                    active[k] = order[k]
+    free(f)
+    free(active)
+    return moves
+
+
+def largest_violation(
+    const double[:, ::1] alpha,
+    const double[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    double delta,
     bint is_max,
 ):
-    """Project every row of the class-major alpha onto its set, in place."""
-    cdef Py_ssize_t M = alpha.shape[1], L = alpha.shape[0], n = y.shape[0]
-    cdef Py_ssize_t i, l
-    cdef double* b = <double*>malloc(3 * L * sizeof(double))
-    if b == NULL:
+    """The largest violation of a row; alpha and F are class-major, (L, M)."""
+    cdef Py_ssize_t L = alpha.shape[0], M = alpha.shape[1], n = y.shape[0], i, l
+    cdef double largest = 0.0
+    cdef double* f = <double*>malloc(2 * L * sizeof(double))
+    if f == NULL:
         raise MemoryError()
-    cdef double* a = b + L
+    cdef double* a = f + L
     with nogil:
         for i in range(M):
             for l in range(L):
-                b[l] = -alpha[l, i]
+                f[l] = F[l, i]
+                a[l] = alpha[l, i]
             if i < n:
-                b[y[i]] += 1.0
-                training_block(b, L, y[i], 1.0, caps[i], a)
+                largest = fmax(largest, training_violation(f, a, L, y[i], caps[i]))
             else:
-                universum_block(b, L, 1.0, caps[i], 0.0, is_max, a, b + 2 * L)
-            for l in range(L):
-                alpha[l, i] = a[l]
-    free(b)
+                largest = fmax(largest, universum_violation(f, a, L, caps[i], delta, is_max))
+    free(f)
+    return largest
 
 
-def fill_hessian(
-    const double[:, ::1] K,
-    const Py_ssize_t[::1] row,
-    const Py_ssize_t[::1] plus,
-    const Py_ssize_t[::1] minus,
-    double[:, ::1] H,
+def violations(
+    const double[:, ::1] alpha,
+    const double[:, ::1] F,
+    const Py_ssize_t[::1] y,
+    const double[::1] caps,
+    double delta,
+    bint is_max,
+    double[::1] out,
 ):
-    """The upper triangle of K_{row_a, row_b} <e_plus_a - e_minus_a, e_plus_b - e_minus_b>.
-
-    A C-ordered upper triangle is the lower triangle of the Fortran-ordered matrix LAPACK sees.
-    """
-    cdef Py_ssize_t p = row.shape[0], a, b
-    cdef int sign
+    """The violation of every row; alpha and F are (M, L) here, one row per point."""
+    cdef Py_ssize_t L = alpha.shape[1], M = alpha.shape[0], n = y.shape[0], i
     with nogil:
-        for a in range(p):
-            for b in range(a, p):
-                sign = (
-                    (plus[a] == plus[b]) + (minus[a] == minus[b])
-                    - (plus[a] == minus[b]) - (minus[a] == plus[b])
-                )
-                H[a, b] = sign * K[row[a], row[b]]
+        for i in range(M):
+            if i < n:
+                out[i] = training_violation(&F[i, 0], &alpha[i, 0], L, y[i], caps[i])
+            else:
+                out[i] = universum_violation(&F[i, 0], &alpha[i, 0], L, caps[i], delta, is_max)

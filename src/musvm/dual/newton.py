@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from musvm.dual._descent import fill_hessian, project_groups
+from musvm.dual._faces import fill_hessian, project_groups
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 
 # Relative to the mean diagonal of K: enough for Cholesky on a singular K, invisible elsewhere.

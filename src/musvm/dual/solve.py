@@ -1,6 +1,6 @@
 """The solver: descend, take a Newton step, certify; until the duality gap is small enough.
 
-Block descent (`_working_set.pyx`) finds the right face quickly and then crawls; a Newton step
+Block descent (`_descent.pyx`) finds the right face quickly and then crawls; a Newton step
 (`newton.py`) lands on the optimum of the face at once, but only the right face helps. One round
 is a Newton step followed by sweeps of descent that cost about as much, so neither can hold the
 other up by more than a factor of two. Every step lowers D, so no round loses ground.
@@ -22,8 +22,8 @@ import numpy as np
 
 from musvm._threads import one_blas_thread
 from musvm.dual import problem as statement
-from musvm.dual._descent import project_rows
-from musvm.dual._working_set import descend, largest_violation
+from musvm.dual._descent import descend, largest_violation
+from musvm.dual._faces import project_rows
 from musvm.dual.newton import (
     NewtonSolver,
     NotPositiveDefiniteError,

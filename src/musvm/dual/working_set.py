@@ -4,7 +4,7 @@ K is never held here. A round
 
     1. surveys all rows: violations of the optimality conditions, and the duality gap;
     2. chooses a working set W: half of it the worst of the last one, the rest the worst of all;
-    3. minimises D over the rows of W by block descent (`_working_set.pyx`) against K_WW, which
+    3. minimises D over the rows of W by block descent (`_descent.pyx`) against K_WW, which
        fits the processor's cache, until their violations are a fraction of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
 
@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from musvm.dual import problem as statement
-from musvm.dual._working_set import descend
+from musvm.dual._descent import descend
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.solve import DualSolution
 

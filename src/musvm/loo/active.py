@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from musvm.dual._descent import project_groups
+from musvm.dual._faces import project_groups
 from musvm.dual.newton import AT_BOUND
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack
 
-from musvm.dual._descent import fill_hessian
+from musvm.dual._faces import fill_hessian
 from musvm.dual.newton import RIDGE, Face, NotPositiveDefiniteError, cholesky, cholesky_solve
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 
