@@ -75,6 +75,11 @@ def violations(problem: DeviceProblem, alpha: Tensor, F: Tensor) -> Tensor:
     return torch.cat([training, _universum_violations(problem, alpha[n:], F[n:])])
 
 
+def _tiny(alpha: Tensor) -> Tensor:
+    """How close to a bound a label counts as being there, by the mass of its row, (M, 1)."""
+    return TINY * alpha.abs().amax(1, keepdim=True)
+
+
 def _steepest(rises: Tensor, falls: Tensor) -> Tensor:
     return (falls.amax(1) - rises.amin(1)).clamp_(min=0.0)
 
@@ -83,12 +88,12 @@ def _training_violations(problem: DeviceProblem, alpha: Tensor, F: Tensor) -> Te
     caps = problem.caps[: problem.n_train, None]
     slope = F - problem.own.double()
     room = torch.where(problem.own, caps - alpha, -alpha)
-    return _steepest(torch.where(room > TINY * caps, slope, torch.inf), slope)
+    return _steepest(torch.where(room > _tiny(alpha), slope, torch.inf), slope)
 
 
 def _universum_violations(problem: DeviceProblem, a: Tensor, slope: Tensor) -> Tensor:
     caps = problem.caps[problem.n_train :, None]
-    tiny = TINY * caps
+    tiny = _tiny(a)
     positive, negative = a > tiny, a < -tiny
     rises = slope + problem.delta * (~negative).double()
     falls = slope + problem.delta * positive.double()
