@@ -7,6 +7,7 @@ versions and the number of threads they were measured with.
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -14,6 +15,7 @@ import platform
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -208,6 +210,21 @@ class Report:
         }
         path.with_suffix(".json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         print(f"\nstored in {path.relative_to(REPOSITORY)} and .json", flush=True)
+
+
+def run_parts(prefix: str, description: str, parts: dict[str, tuple]) -> None:
+    """The command line of a script with several questions: all of them, or --only one."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
+    parser.add_argument("--only", choices=parts, help="one of the questions")
+    arguments = parser.parse_args()
+    # The gap that was reached is a column of the tables.
+    warnings.filterwarnings("ignore", message="The solver stopped")
+    for name in [arguments.only] if arguments.only else parts:
+        run, title = parts[name]
+        report = Report(f"{prefix}-{name}", title, quick=arguments.quick)
+        run(report, arguments.quick)
+        report.store()
 
 
 def machine() -> dict[str, str]:

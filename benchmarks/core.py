@@ -17,12 +17,10 @@ Tables and plots are stored under `benchmarks/results/`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import time
-import warnings
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -34,7 +32,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import LinearSVC
 
-from _shared import Report, Sample, Table, characters, timed, traffic_signs
+from _shared import Report, Sample, Table, characters, run_parts, timed, traffic_signs
 from musvm import UniversumSVC
 from musvm.dual.problem import DualProblem
 from musvm.dual.solve import solve
@@ -393,19 +391,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
-    parser.add_argument("--only", choices=PARTS, help="one of the questions")
-    arguments = parser.parse_args()
-    # The gap that was reached is a column of every table.
-    warnings.filterwarnings("ignore", message="The solver stopped")
-    for name in [arguments.only] if arguments.only else PARTS:
-        run, title = PARTS[name]
-        report = Report(f"core-{name}", title, quick=arguments.quick)
-        run(report, arguments.quick)
-        report.store()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts("core", __doc__, PARTS)

@@ -19,13 +19,11 @@ classes): its time is what people pay today, not the price of the same optimum.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +32,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
 
 from _fit import mnist
-from _shared import Report, Table, timed
+from _shared import Report, Table, run_parts, timed
 from musvm import UniversumSVCCV
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
@@ -344,18 +342,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
-    parser.add_argument("--only", choices=PARTS, help="one of the questions")
-    arguments = parser.parse_args()
-    warnings.filterwarnings("ignore", message="The solver stopped")
-    for name in [arguments.only] if arguments.only else PARTS:
-        run, title = PARTS[name]
-        report = Report(f"scale-{name}", title, quick=arguments.quick)
-        run(report, arguments.quick)
-        report.store()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts("scale", __doc__, PARTS)

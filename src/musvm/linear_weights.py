@@ -42,6 +42,7 @@ from musvm.dual._linear import (
     sweep,
 )
 from musvm.dual.problem import DualRows, FloatArray, IntArray
+from musvm.dual.rounds import as_solution, rounds_until_certified
 from musvm.dual.solve import DualSolution
 from musvm.kernels import require_finite
 
@@ -55,8 +56,6 @@ MAX_SWEEPS = 30
 # Share of the sweeps of a round that are over before the mean begins.
 UNCOUNTED = 0.5
 RELAXATION = 1.6
-# Rounds without a smaller gap after which floats are not trusted any more.
-PATIENCE = 20
 # How far the gap by floats may be from the true one, relative to that, before doubles take over.
 TRUST = 0.1
 # Largest entries and caps between these bounds, and all that is made of them, are safe as floats.
@@ -229,33 +228,25 @@ def solve_linear(
     -------
     DualSolution, certified by decision values computed afresh from its alpha
     """
-    random_state = random_state or np.random.RandomState(0)
+    order = random_state or np.random.RandomState(0)
     descent = _Descent(X, chosen, rows, workers)
-    history: list[float] = []
-    survey, exact = descent.survey(), True
-    best, waited = np.inf, 0
-    while len(history) < max_iter and (survey.relative_gap > tol or not exact):
-        if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
-            survey, exact = _certify(descent, survey), True
-            best, waited = survey.relative_gap, 0
-            continue
-        _round(descent, survey, random_state)
-        survey, exact = descent.survey(), False
-        history.append(survey.relative_gap)
-        waited = 0 if survey.relative_gap < best else waited + 1
-        best = min(best, survey.relative_gap)
-        if callback is not None:
-            callback(len(history), history[-1])
-    if not exact:
-        survey = descent.certify()
-    return _as_solution(survey, history, tol)
+    survey, history = rounds_until_certified(
+        descent.survey(),
+        lambda survey: _round(descent, survey, order),
+        lambda survey: _certify(descent, survey),
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+    )
+    return as_solution(survey.alpha, survey.F, survey, history, tol)
 
 
-def _round(descent: _Descent, survey: Survey, random_state: np.random.RandomState) -> None:
+def _round(descent: _Descent, survey: Survey, random_state: np.random.RandomState) -> Survey:
     M = len(survey.gaps)
     active = np.flatnonzero(survey.gaps > ACTIVE_SHARE * survey.gap / M)
     n_sweeps = min(max(round(VISITS * M / max(len(active), 1)), 1), MAX_SWEEPS)
     descent.sweeps(active, n_sweeps, random_state)
+    return descent.survey()
 
 
 def _certify(descent: _Descent, believed: Survey) -> Survey:
@@ -265,18 +256,3 @@ def _certify(descent: _Descent, believed: Survey) -> Survey:
         descent.use(np.float64)
         true = descent.certify()
     return true
-
-
-def _as_solution(survey: Survey, history: list[float], tol: float) -> DualSolution:
-    if history:
-        history[-1] = survey.relative_gap
-    return DualSolution(
-        alpha=survey.alpha,
-        decision=survey.F,
-        primal=survey.primal,
-        dual=survey.gap - survey.primal,
-        gap=survey.gap,
-        n_rounds=len(history),
-        converged=survey.relative_gap <= tol,
-        history=history or [survey.relative_gap],
-    )

@@ -29,6 +29,7 @@ import numpy as np
 from musvm.dual import problem as statement
 from musvm.dual._descent import descend
 from musvm.dual.problem import DualRows, FloatArray, IntArray
+from musvm.dual.rounds import as_solution, rounds_until_certified
 from musvm.dual.solve import DualSolution
 
 SIZE = 1500
@@ -36,8 +37,6 @@ KEPT = 0.5
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
-# F is computed afresh after so many rounds without a smaller gap: rounding may be what is left.
-PATIENCE = 30
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,10 @@ class _Rounds:
         new = np.argpartition(-key, n_new - 1)[:n_new]
         return np.sort(np.concatenate([kept, new[key[new] > 0.0]]))
 
-    def improve(self, survey: Survey) -> None:
-        """One round after its survey."""
+    def improve(self, survey: Survey) -> Survey | None:
+        """One round after its survey; None if all rows are optimal or no longer numbers."""
+        if not survey.violations.max() > 0.0:
+            return None
         self.working_set = W = self.choose(survey.violations)
         alpha, F = self.backend.take(W)
         threshold = self.backend.looseness * float(survey.violations[W].max())
@@ -127,6 +128,12 @@ class _Rounds:
             self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
         )  # fmt: skip
         self.backend.change(W, np.ascontiguousarray(alpha.T))
+        return self.backend.survey(self.rows)
+
+    def certify(self, _: Survey) -> Survey:
+        alpha, _F = self.backend.solution()
+        self.backend.restart(alpha)
+        return self.backend.survey(self.rows)
 
 
 def solve_by_working_sets(
@@ -154,50 +161,15 @@ def solve_by_working_sets(
     DualSolution, certified by decision values computed afresh from its alpha
     """
     rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
-    history: list[float] = []
-    survey, exact = backend.survey(rows), True
-    best, waited = np.inf, 0
-    while len(history) < max_iter and (survey.relative_gap > tol or not exact or not history):
-        if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
-            survey, exact = _certify(rows, backend), True
-            best, waited = survey.relative_gap, 0
-            continue
-        if not survey.violations.max() > 0.0:
-            break  # Optimal, or no longer a number: there is nothing to choose.
-        rounds.improve(survey)
-        survey, exact = backend.survey(rows), False
-        history.append(survey.relative_gap)
-        waited = 0 if survey.relative_gap < best else waited + 1
-        best = min(best, survey.relative_gap)
-        if callback is not None:
-            callback(len(history), history[-1])
-    if not exact:
-        survey = _certify(rows, backend)
-    return _as_solution(backend, survey, history, tol)
-
-
-def _certify(rows: DualRows, backend: Backend) -> Survey:
-    alpha, _ = backend.solution()
-    backend.restart(alpha)
-    return backend.survey(rows)
-
-
-def _as_solution(
-    backend: Backend, survey: Survey, history: list[float], tol: float
-) -> DualSolution:
-    alpha, F = backend.solution()
-    if history:
-        history[-1] = survey.relative_gap
-    return DualSolution(
-        alpha=alpha,
-        decision=F,
-        primal=survey.primal,
-        dual=survey.gap - survey.primal,
-        gap=survey.gap,
-        n_rounds=len(history),
-        converged=survey.relative_gap <= tol,
-        history=history or [survey.relative_gap],
+    survey, history = rounds_until_certified(
+        backend.survey(rows),
+        rounds.improve,
+        rounds.certify,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
     )
+    return as_solution(*backend.solution(), survey, history, tol)
 
 
 def survey_of(rows: DualRows, alpha: FloatArray, F: FloatArray, violations: FloatArray) -> Survey:

@@ -1,0 +1,91 @@
+"""Rounds until a certificate: the loop of the solvers that never hold K.
+
+They keep decision values that rounding may have spoiled, so a gap that seems small enough is
+only believed once it was computed afresh in doubles. If it is not small enough after all, the
+rounds go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from musvm.dual.problem import FloatArray
+from musvm.dual.solve import DualSolution
+
+# Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
+# what is left.
+PATIENCE = 30
+
+
+class Gap(Protocol):
+    """What the loop asks of a survey: P + D, P, and their ratio."""
+
+    @property
+    def gap(self) -> float: ...
+    @property
+    def primal(self) -> float: ...
+    @property
+    def relative_gap(self) -> float: ...
+
+
+S = TypeVar("S", bound=Gap)
+
+
+def rounds_until_certified(
+    survey: S,
+    improve: Callable[[S], S | None],
+    certify: Callable[[S], S],
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None,
+) -> tuple[S, list[float]]:
+    """Improve until a certified relative gap of `tol`, at least once; for `max_iter` rounds.
+
+    Parameters
+    ----------
+    survey : of the start, exact
+    improve : makes one round and surveys it; None if there is nothing to improve
+    certify : surveys with decision values computed afresh
+    tol, max_iter, callback : as in `solve`
+
+    Returns
+    -------
+    The last survey, certified, and the relative gap after every round
+    """
+    history: list[float] = []
+    exact, best, waited = True, np.inf, 0
+    while len(history) < max_iter and (survey.relative_gap > tol or not exact or not history):
+        if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
+            survey, exact = certify(survey), True
+            best, waited = survey.relative_gap, 0
+            continue
+        improved = improve(survey)
+        if improved is None:
+            break
+        survey, exact = improved, False
+        history.append(survey.relative_gap)
+        waited = 0 if survey.relative_gap < best else waited + 1
+        best = min(best, survey.relative_gap)
+        if callback is not None:
+            callback(len(history), history[-1])
+    return survey if exact else certify(survey), history
+
+
+def as_solution(
+    alpha: FloatArray, F: FloatArray, survey: Gap, history: list[float], tol: float
+) -> DualSolution:
+    """The result object, with the certified gap as the last of its history."""
+    return DualSolution(
+        alpha=alpha,
+        decision=F,
+        primal=survey.primal,
+        dual=survey.gap - survey.primal,
+        gap=survey.gap,
+        n_rounds=len(history),
+        converged=survey.relative_gap <= tol,
+        history=[*history[:-1], survey.relative_gap],
+    )
