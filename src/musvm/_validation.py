@@ -34,6 +34,7 @@ from sklearn.utils.validation import (
 )
 
 from musvm import _tensors as tensors
+from musvm._digests import row_digests
 from musvm.dual.problem import FloatArray, IntArray
 
 UNIVERSUM = -1
@@ -331,23 +332,6 @@ def _require_weight(classes: Any, totals: FloatArray) -> None:
 
 # ---------------------------------------------------------------------------------------------
 # Merging
-
-
-def row_digests(X: Any) -> Any:
-    """(M, 2) integers: a 128-bit hash of every row."""
-    if tensors.is_tensor(X):
-        from musvm.device import reading
-
-        return reading.row_digests(X)
-    if sp.issparse(X):
-        bounds = list(zip(X.indptr[:-1], X.indptr[1:], strict=True))
-        indices = X.indices.astype(np.int64, copy=False)
-        contents = (indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in bounds)
-    else:
-        # Adding zero turns -0.0 into 0.0: equal rows, equal bytes.
-        contents = ((row + 0.0).tobytes() for row in X)
-    joined = b"".join(blake2b(content, digest_size=16).digest() for content in contents)
-    return np.frombuffer(joined, dtype=np.int64).reshape(-1, 2)
 
 
 def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:

@@ -20,10 +20,8 @@ from torch import Tensor
 
 from musvm import _tensors as tensors
 from musvm import _validation as validation
+from musvm._digests import GENERATORS, mix
 from musvm.device.kernel import CHUNK, DeviceKernel
-
-# Odd constants that mix bits; any others would do.
-_MIXERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
 def read(estimator: Any, X: Any, y: Any, universum: Any, sample_weight: Any) -> validation.FitData:
@@ -67,25 +65,16 @@ def as_points(array: Any, name: str, estimator: Any, device: torch.device | None
 
 
 def row_digests(X: Tensor) -> Any:
-    """(M, 2) integers: a 128-bit hash of every row, of other values than on the host."""
+    """(M, 2) integers on the host: what `_digests.row_digests` finds for arrays."""
     pieces = X.split(max(CHUNK // X.shape[1], 1))
     return torch.cat([_digests(piece) for piece in pieces]).cpu().numpy()
 
 
 def _digests(X: Tensor) -> Tensor:
-    # Adding zero turns -0.0 into 0.0: equal rows, equal bits.
-    bits = (X + 0.0).view(torch.int64)
-    constants = np.random.RandomState(0).randint(-(2**63), 2**63 - 1, (2, X.shape[1]), np.int64)
-    return torch.stack([_hash(bits, torch.as_tensor(c, device=X.device)) for c in constants], 1)
-
-
-def _hash(bits: Tensor, constants: Tensor) -> Tensor:
-    """Sums of mixed entries, modulo 2^64: shifts bring high bits down, products low bits up."""
-    mixed = bits ^ constants
-    for mixer in _MIXERS:
-        mixed = mixed * (mixer - 2**64)
-        mixed = mixed ^ ((mixed >> 31) & (2**33 - 1))
-    return mixed.sum(1)
+    bits, is_zero = X.view(torch.int64), X == 0.0
+    columns = torch.arange(1, X.shape[1] + 1, device=X.device)
+    words = (mix(bits ^ columns * generator) for generator in GENERATORS)
+    return torch.stack([word.masked_fill_(is_zero, 0).sum(1) for word in words], 1)
 
 
 # ---------------------------------------------------------------------------------------------

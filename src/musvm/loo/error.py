@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import Progress
 from musvm.dual import problem as statement
@@ -49,7 +50,7 @@ def loo_error(
         The fitted model, or a fitted search whose `best_estimator_` it is.
 
     X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
-        The `X` of its `fit`. Other data is refused.
+        The `X` of its `fit`: its numbers, dense, sparse or a tensor. Other data is refused.
 
     y : array-like of shape (n_samples,)
         The `y` of its `fit`.
@@ -120,6 +121,7 @@ arrays, default=None
 
 
 def _same_data(model: UniversumSVC, X: Any, y: Any, universum: Any) -> validation.FitData:
+    X, y, universum = map(tensors.to_host, (X, y, universum))
     data = validation.read(model, X, y, universum, None, reset=False)
     if data.fingerprint != model._fingerprint:
         raise ValueError(
