@@ -76,7 +76,14 @@ print(musvm.UniversumSVC().fit(X[:100], y[:100], universum=X[100:]).predict(X).s
 def test_the_package_can_be_imported_without_the_extras():
     """What the core needs is declared, and nothing else is imported with it."""
     declared = {re.split(r"[<>=]", name)[0] for name in PROJECT["project"]["dependencies"]}
-    assert declared == {"numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl"}
+    assert declared == {
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "joblib",
+        "threadpoolctl",
+        "array-api-compat",
+    }
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False
     )

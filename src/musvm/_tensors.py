@@ -1,53 +1,68 @@
 """Arrays of other libraries: PyTorch tensors and CuPy arrays.
 
-Compute follows the input. A tensor is known by its type's module, so that neither library is
+Compute follows the input, by the array API where both libraries have it (`namespace`). Neither is
 imported, or needed, until one of its arrays arrives. What is computed on a device (`device/`) is
 computed by PyTorch; CuPy arrays are handed to it and back without a copy.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, is_cupy_array, is_torch_array, to_device
+from array_api_compat import numpy as numpy_namespace
 
-LIBRARIES = ("torch", "cupy")
+# NumPy's own functions take as long to find their way as to reduce a small array: the same by
+# shorter ways. The first three reduce axis 0 unless told otherwise, the last one the last axis.
+_SHORTER = {
+    "max": np.maximum.reduce,
+    "min": np.minimum.reduce,
+    "sum": np.add.reduce,
+    "vecdot": partial(np.einsum, "...i,...i->..."),
+}
+_NUMPY = SimpleNamespace(**vars(numpy_namespace) | _SHORTER)
 
 
-def library(array: Any) -> str | None:
-    """The library of a tensor, None for anything else."""
-    name = type(array).__module__.partition(".")[0]
-    return name if name in LIBRARIES else None
+def namespace(array: Any) -> Any:
+    """The array API of the library of an array; its reductions are given their axis."""
+    return _NUMPY if type(array) is np.ndarray else array_namespace(array)
+
+
+def positive_part(array: Any) -> Any:
+    """max(x, 0) of every entry; `maximum` would send the 0 to a device first, and wait for it."""
+    if type(array) is np.ndarray:
+        return np.maximum(array, 0.0)
+    return namespace(array).clip(array, min=0.0)
 
 
 def is_tensor(array: Any) -> bool:
-    return library(array) is not None
+    return is_torch_array(array) or is_cupy_array(array)
 
 
 def to_host(array: Any) -> Any:
     """A tensor as a NumPy array, also inside a tuple or list; anything else as it is."""
     if isinstance(array, (tuple, list)) and any(map(is_tensor, array)):
         return type(array)([to_host(part) for part in array])
-    name = library(array)
-    if name is None:
-        return array
-    if name == "cupy":
-        return array.get()
+    if not is_torch_array(array):
+        return to_device(array, "cpu") if is_cupy_array(array) else array
     if array.layout is not _torch().strided:
         raise TypeError("Sparse tensors are not supported: pass dense ones, or SciPy's arrays.")
-    tensor = array.detach().cpu()
+    tensor = to_device(array.detach(), "cpu")
     # NumPy has no bfloat16, and small floats only hold features.
     return tensor.float().numpy() if tensor.dtype.itemsize == 2 else tensor.numpy()
 
 
 def to_torch(array: Any) -> Any:
     """A tensor as one of PyTorch, where it is."""
-    return _torch().from_dlpack(array) if library(array) == "cupy" else array.detach()
+    return _torch().from_dlpack(array) if is_cupy_array(array) else array.detach()
 
 
 def give_back(values: Any, caller: Any) -> Any:
     """A tensor of PyTorch in the library of the array `caller`; it is on its device already."""
-    if library(caller) != "cupy":
+    if not (is_cupy_array(caller) and is_torch_array(values)):
         return values
     import cupy
 
@@ -55,10 +70,11 @@ def give_back(values: Any, caller: Any) -> Any:
 
 
 def take(array: Any, rows: Any) -> Any:
-    """Some rows of an array, given by a NumPy array."""
+    """Some rows of an array, given by a NumPy array; those of a tensor as one of PyTorch."""
     if not is_tensor(array):
         return array[rows]
-    return array[_torch().as_tensor(rows, device=array.device)]
+    tensor = to_torch(array)
+    return tensor[_torch().as_tensor(rows, device=tensor.device)]
 
 
 def row_sums(array: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,6 @@ from strategies import problems
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from musvm.device import survey  # noqa: E402
 from musvm.device.rows import DeviceRows  # noqa: E402
 
 DEVICES = [
@@ -45,7 +46,7 @@ def points(seed: int = 0, n: int = 60, d: int = 5) -> np.ndarray:
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=100)
 @given(problem=problems(), seed=st.integers(0, 2**32 - 1), start=st.sampled_from([0.0, 1.0]))
-def test_violations_gap_and_primal_are_those_of_the_statement(device, problem, seed, start):
+def test_the_statement_says_the_same_of_tensors_as_of_arrays(device, problem, seed, start):
     rng = np.random.default_rng(seed)
     alpha = start * solve(problem, max_iter=1).alpha
     # Some decision values are exact ties.
@@ -53,18 +54,22 @@ def test_violations_gap_and_primal_are_those_of_the_statement(device, problem, s
     rows = DualRows(
         problem.y, problem.n_classes, problem.caps, problem.delta, problem.universum_loss
     )
-    on_device = survey.DeviceProblem.of(rows, torch.device(device))
-    a, f = torch.as_tensor(alpha, device=device), torch.as_tensor(F, device=device)
-    np.testing.assert_allclose(
-        survey.violations(on_device, a, f).cpu(), statement.kkt_violations(rows, alpha, F)
-    )
-    gap, primal = survey.gap_and_primal(on_device, a, f)
+    y, caps, a, f = (torch.as_tensor(x, device=device) for x in (rows.y, rows.caps, alpha, F))
+    there = replace(rows, y=y, caps=caps)
+    found = statement.kkt_violations(there, a, f)
+    assert found.device.type == device
+    np.testing.assert_allclose(found.cpu(), statement.kkt_violations(rows, alpha, F))
     scale = 1e-12 * float(problem.caps.sum())
-    assert gap == pytest.approx(
-        np.maximum(statement.row_gaps(rows, alpha, F), 0.0).sum(), rel=1e-12, abs=scale
+    assert statement.gap_and_primal(there, a, f) == pytest.approx(
+        statement.gap_and_primal(rows, alpha, F), rel=1e-12, abs=scale
     )
-    expected = statement.primal_objective(rows, alpha, F)
-    assert primal == pytest.approx(expected, rel=1e-12, abs=scale)
+    for name in ("dual_objective", "primal_objective"):
+        there_found, expected = (
+            getattr(statement, name)(*arguments) for arguments in ((there, a, f), (rows, alpha, F))
+        )
+        assert there_found == pytest.approx(expected, rel=1e-12, abs=scale), name
+    infeasible = statement.infeasibility(there, f), statement.infeasibility(rows, F)
+    assert infeasible[0] == pytest.approx(infeasible[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -14,6 +14,8 @@ from musvm._tensors import to_host
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import fake_cupy  # noqa: E402
+
 DEVICES = [
     "cpu",
     pytest.param(
@@ -215,3 +217,54 @@ def test_arrays_never_import_pytorch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("solver", ["gram", "working-set"])
+def test_cupy_arrays_are_answered_with_cupy_arrays(monkeypatch, solver):
+    cupy = fake_cupy.install(monkeypatch)
+    X, y, U, test = digits()
+    host = make("rbf", solver=solver).fit(X, y, universum=U)
+    there = make("rbf", solver=solver).fit(
+        cupy.asarray(X), cupy.asarray(y), universum=(cupy.asarray(U),)
+    )
+    assert abs(there.objective_ - host.objective_) <= max(there.dual_gap_, host.dual_gap_)
+    for method in ("decision_function", "predict", "projections", "universum_score"):
+        found = getattr(there, method)(cupy.asarray(test))
+        assert type(found) is cupy.ndarray, method
+        expected = getattr(there, method)(test)
+        np.testing.assert_allclose(found.get(), expected, atol=1e-9, err_msg=method)
+    labels = there.predict(test)
+    assert there.score(cupy.asarray(test), cupy.asarray(labels)) == 1.0
+
+
+def test_a_large_problem_of_cupy_arrays_stays_on_the_device(monkeypatch):
+    cupy = fake_cupy.install(monkeypatch)
+    X, y, U, _ = digits()
+
+    def copied():
+        raise AssertionError("the points were copied to the host")
+
+    X, U = cupy.asarray(X), cupy.asarray(U)
+    X.get = U.get = copied
+    model = make("rbf").fit(X, cupy.asarray(y), universum=U)
+    assert model.converged_
+
+
+def test_classes_that_are_strings_come_back_in_numpy_for_cupy_too(monkeypatch):
+    cupy = fake_cupy.install(monkeypatch)
+    X, y, _, test = digits()
+    names = np.array(["zero", "one", "two", "three"])[y]
+    model = make("rbf").fit(cupy.asarray(X), names)
+    found = model.predict(cupy.asarray(test))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, model.predict(test))
+
+
+def test_a_search_takes_cupy_arrays_and_answers_with_them(monkeypatch):
+    cupy = fake_cupy.install(monkeypatch)
+    X, y, U, test = digits()
+    grid = {"Cs": (1.0, 10.0), "deltas": (0.0,), "gammas": (0.1,)}
+    search = UniversumSVCCV(**grid).fit(cupy.asarray(X), cupy.asarray(y), universum=cupy.asarray(U))
+    found = search.predict(cupy.asarray(test))
+    assert type(found) is cupy.ndarray
+    np.testing.assert_array_equal(found.get(), search.predict(test))

@@ -93,6 +93,15 @@ def test_gap_is_primal_plus_dual_row_by_row_and_nonnegative(case):
 
 
 @given(problems_with_feasible_alpha())
+def test_gap_and_primal_together_are_those_of_the_rows_and_of_the_weights(case):
+    problem, alpha = case
+    F = statement.decision_values(problem, alpha)
+    gaps = np.maximum(statement.row_gaps(problem, alpha, F), 0.0)
+    expected = gaps.sum(), statement.primal_objective(problem, alpha, F)
+    assert statement.gap_and_primal(problem, alpha, F) == expected
+
+
+@given(problems_with_feasible_alpha())
 def test_row_gaps_are_nonnegative_for_an_indefinite_matrix_too(case):
     problem, alpha = case
     F = -3.0 * statement.decision_values(problem, alpha)

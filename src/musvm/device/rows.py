@@ -12,13 +12,14 @@ the points themselves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from musvm.device import survey as statement
 from musvm.device.kernel import CHUNK, DeviceKernel
+from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.working_set import SIZE, Survey
 from musvm.kernels import Kernel
@@ -56,13 +57,13 @@ class DeviceRows:
         self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
         self.size = min(self._cache.n_slots, SIZE)
         self._pinned: Tensor | None = None
-        self._problem: tuple[DualRows, statement.DeviceProblem] | None = None
+        self._problem: tuple[DualRows, DualRows] | None = None
 
     # What the solver asks for
 
     def survey(self, rows: DualRows) -> Survey:
         problem = self._on_device(rows)
-        found = statement.violations(problem, self._alpha, self._F)
+        found = statement.kkt_violations(problem, self._alpha, self._F)
         gap, primal = statement.gap_and_primal(problem, self._alpha, self._F)
         return Survey(found.cpu().numpy(), gap, primal)
 
@@ -94,9 +95,11 @@ class DeviceRows:
 
     # Pieces
 
-    def _on_device(self, rows: DualRows) -> statement.DeviceProblem:
+    def _on_device(self, rows: DualRows) -> DualRows:
+        """The rows with labels and caps on the device, sent there once."""
         if self._problem is None or self._problem[0] is not rows:
-            self._problem = rows, statement.DeviceProblem.of(rows, self._device)
+            y, caps = (torch.as_tensor(part, device=self._device) for part in (rows.y, rows.caps))
+            self._problem = rows, replace(rows, y=y, caps=caps)
         return self._problem[1]
 
     def _indices(self, points: IntArray) -> Tensor:

@@ -1,4 +1,4 @@
-"""The dual problem of the multiclass universum SVM, stated in NumPy.
+"""The dual problem of the multiclass universum SVM.
 
 n training points with labels y_i in 0..L-1 come first, m universum points after; M = n + m,
 K is their M x M Gram matrix and c_i > 0 their caps (C for training points, C* for universum
@@ -29,19 +29,28 @@ P + D >= 0 is the duality gap. It is a sum over rows of terms that are each nonn
 matrix K (Fenchel's inequality, row by row), and it vanishes exactly where the
 Karush-Kuhn-Tucker conditions hold. So for an indefinite K a zero gap still means a stationary
 point; for a positive semi-definite one it means the optimum.
+
+Written against the array API: alpha, F, y and caps are arrays of NumPy, or all of them tensors of
+another library on one device, and what is returned is of the same kind and in the same place.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from functools import cached_property
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
+
+from musvm._tensors import namespace, positive_part
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 UniversumLoss = Literal["sum", "max"]
+Array = Any
+"""A `FloatArray`, or doubles on a device."""
 
 
 class Rows(Protocol):
@@ -59,6 +68,8 @@ class Rows(Protocol):
     def universum_loss(self) -> UniversumLoss: ...
     @property
     def n_train(self) -> int: ...
+    @property
+    def own(self) -> tuple[Any, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,10 @@ class DualRows:
     @property
     def n_train(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def own(self) -> tuple[Any, Any]:
+        return _own_entries(self.y)
 
     def at(self, points: IntArray) -> DualRows:
         """The rows of some points, given in ascending order."""
@@ -129,128 +144,159 @@ class DualProblem:
     def n_train(self) -> int:
         return len(self.y)
 
+    @cached_property
+    def own(self) -> tuple[Any, Any]:
+        return _own_entries(self.y)
+
+
+def _own_entries(y: Any) -> tuple[Any, Any]:
+    """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
+    return namespace(y).arange(len(y), device=device(y)), y
+
 
 def _require_valid(rows: Rows) -> None:
-    if rows.n_classes < 2 or rows.delta < 0 or not np.all(rows.caps > 0):
+    if rows.n_classes < 2 or rows.delta < 0 or not (rows.caps > 0).all():
         raise ValueError("n_classes must be at least 2, delta >= 0 and every cap positive")
 
 
-def decision_values(problem: DualProblem, alpha: FloatArray) -> FloatArray:
+def decision_values(problem: DualProblem, alpha: Array) -> Array:
     """F = K alpha, (M, L)."""
     return problem.gram @ alpha
 
 
-def losses(problem: Rows, F: FloatArray) -> FloatArray:
+def losses(problem: Rows, F: Array) -> Array:
     """The loss of every point, (M,): hinge loss, then universum loss."""
-    n, rows = problem.n_train, np.arange(problem.n_train)
+    xp, n = namespace(F), problem.n_train
     margins = F[:n] + 1.0
-    own = F[rows, problem.y]
-    margins[rows, problem.y] = own
-    hinge = margins.max(axis=1) - own
+    own = F[problem.own]
+    margins[problem.own] = own
+    hinge = xp.max(margins, axis=1) - own
 
     U = F[n:]
-    excess = U.max(axis=1, keepdims=True) - U - problem.delta
-    np.maximum(excess, 0.0, out=excess)
-    universum = excess.sum(axis=1) if problem.universum_loss == "sum" else excess.max(axis=1)
-    return np.concatenate([hinge, universum])
+    excess = positive_part(xp.max(U, axis=1, keepdims=True) - U - problem.delta)
+    reduce = xp.sum if problem.universum_loss == "sum" else xp.max
+    return xp.concat([hinge, reduce(excess, axis=1)])
 
 
-def dual_costs(problem: Rows, alpha: FloatArray) -> FloatArray:
+def dual_costs(problem: Rows, alpha: Array) -> Array:
     """The part of D that is not quadratic, row by row, (M,)."""
-    n = problem.n_train
-    training = -alpha[np.arange(n), problem.y]
-    universum = problem.delta * np.maximum(alpha[n:], 0.0).sum(axis=1)
-    return np.concatenate([training, universum])
+    xp, n = namespace(alpha), problem.n_train
+    universum = problem.delta * xp.sum(positive_part(alpha[n:]), axis=1)
+    return xp.concat([-alpha[problem.own], universum])
 
 
-def dual_objective(problem: Rows, alpha: FloatArray, F: FloatArray) -> float:
+def dual_objective(problem: Rows, alpha: Array, F: Array) -> float:
     """D(alpha), to be minimised."""
-    return float(0.5 * np.vdot(alpha, F) + dual_costs(problem, alpha).sum())
+    return float(_half_square(alpha, F) + dual_costs(problem, alpha).sum())
 
 
-def primal_objective(problem: Rows, alpha: FloatArray, F: FloatArray) -> float:
+def primal_objective(problem: Rows, alpha: Array, F: Array) -> float:
     """P of the weights that alpha stands for."""
-    return float(0.5 * np.vdot(alpha, F) + problem.caps @ losses(problem, F))
+    return float(_half_square(alpha, F) + problem.caps @ losses(problem, F))
 
 
-def row_gaps(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def row_gaps(problem: Rows, alpha: Array, F: Array) -> Array:
     """Each row's share of P + D, (M,): c_i loss_i + <alpha_i, F_i> + its dual cost.
 
     Nonnegative for feasible alpha up to rounding. Summing rows instead of subtracting the two
     objectives keeps the digits that the subtraction would cancel.
     """
-    return (
-        problem.caps * losses(problem, F)
-        + np.einsum("il,il->i", alpha, F)
-        + dual_costs(problem, alpha)
-    )
+    return _row_gaps(problem, alpha, F, losses(problem, F))
 
 
-def infeasibility(problem: Rows, alpha: FloatArray) -> float:
+def gap_and_primal(problem: Rows, alpha: Array, F: Array) -> tuple[float, float]:
+    """P + D, the sum of the rows' shares without those that rounding made negative, and P.
+
+    Both leave a device in one transfer: each waits for everything computed there.
+    """
+    xp, loss = namespace(F), losses(problem, F)
+    gap = positive_part(_row_gaps(problem, alpha, F, loss)).sum()
+    primal = _half_square(alpha, F) + problem.caps @ loss
+    gap, primal = xp.stack([gap, primal]).tolist()
+    return gap, primal
+
+
+def _half_square(alpha: Array, F: Array) -> Any:
+    """1/2 <alpha, F> = 1/2 sum_l ||w_l||^2."""
+    return 0.5 * (alpha.reshape(-1) @ F.reshape(-1))
+
+
+def _row_gaps(problem: Rows, alpha: Array, F: Array, loss: Array) -> Array:
+    products = namespace(F).vecdot(alpha, F)
+    return problem.caps * loss + products + dual_costs(problem, alpha)
+
+
+def infeasibility(problem: Rows, alpha: Array) -> float:
     """The largest violation of a constraint by a row, relative to the row's cap."""
-    n, caps = problem.n_train, problem.caps[:, None]
-    upper = np.zeros((n, problem.n_classes))
-    upper[np.arange(n), problem.y] = problem.caps[:n]
-    parts = [np.abs(alpha.sum(axis=1, keepdims=True)) / caps, (alpha[:n] - upper) / caps[:n]]
-    if problem.universum_loss == "sum":
-        parts.append(alpha[n:] / caps[n:] - 1.0)
-    else:
-        parts.append(0.5 * np.abs(alpha[n:]).sum(axis=1, keepdims=True) / caps[n:] - 1.0)
-    return float(max(part.max(initial=0.0) for part in parts))
+    xp, n, caps = namespace(alpha), problem.n_train, problem.caps
+    training = xp.asarray(alpha[:n], copy=True)
+    training[problem.own] -= caps[:n]
+    a = alpha[n:]
+    sizes = xp.max(a, axis=1) if problem.universum_loss == "sum" else _half_norm(a)
+    above = xp.concat([xp.max(training, axis=1), sizes - caps[n:]])
+    worst = xp.maximum(above, xp.abs(xp.sum(alpha, axis=1))) / caps
+    return float(positive_part(worst).max())
 
 
-def kkt_violations(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
+def kkt_violations(problem: Rows, alpha: Array, F: Array) -> Array:
     """By how much mass could still be moved between two labels of a row at a profit, (M,).
 
     Row i is optimal given all others if and only if no pair of labels (a, b) has a feasible
     direction e_b - e_a with a negative slope. The entry is the steepest such slope, in units of
     decision values, 0 where there is none.
     """
-    return np.concatenate(
+    n = problem.n_train
+    return namespace(F).concat(
         [
-            _violations_training(problem, alpha, F),
-            _violations_universum(problem, alpha, F),
+            _violations_training(problem, alpha[:n], F[:n]),
+            _violations_universum(problem, alpha[n:], F[n:]),
         ]
     )
 
 
-def _mass(alpha: FloatArray) -> FloatArray:
-    """The largest entry of every row, (M, 1): what rounding errors in the row are relative to."""
-    return np.abs(alpha).max(axis=1, keepdims=True, initial=0.0)
+def _half_norm(alpha: Array) -> Array:
+    """1/2 ||alpha_i||_1 of every row."""
+    xp = namespace(alpha)
+    return 0.5 * xp.sum(xp.abs(alpha), axis=1)
 
 
-def _steepest(rises: FloatArray, falls: FloatArray) -> FloatArray:
+def _tiny(alpha: Array) -> Array:
+    """How close to a bound counts as being there, (M, 1): rounding errors, by the row's mass."""
+    xp = namespace(alpha)
+    return 1e-12 * xp.max(xp.abs(alpha), axis=1, keepdims=True)
+
+
+def _steepest(rises: Array, falls: Array) -> Array:
     """max(falls) - min(rises), clipped at 0; an impossible move is +inf (rise) or -inf (fall)."""
-    return np.maximum(falls.max(axis=1) - rises.min(axis=1), 0.0)
+    xp = namespace(falls)
+    return positive_part(xp.max(falls, axis=1) - xp.min(rises, axis=1))
 
 
-def _violations_training(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
-    n, rows = problem.n_train, np.arange(problem.n_train)
-    slope = F[:n].copy()
-    slope[rows, problem.y] -= 1.0
-    room = -alpha[:n]
-    room[rows, problem.y] += problem.caps[:n]
-    movable = room > 1e-12 * _mass(alpha[:n])
-    return _steepest(rises=np.where(movable, slope, np.inf), falls=slope)
+def _violations_training(problem: Rows, alpha: Array, F: Array) -> Array:
+    xp = namespace(F)
+    slope = xp.asarray(F, copy=True)
+    slope[problem.own] -= 1.0
+    room = -alpha
+    room[problem.own] += problem.caps[: problem.n_train]
+    return _steepest(rises=xp.where(room > _tiny(alpha), slope, xp.inf), falls=slope)
 
 
-def _violations_universum(problem: Rows, alpha: FloatArray, F: FloatArray) -> FloatArray:
-    a, slope, delta = alpha[problem.n_train :], F[problem.n_train :], problem.delta
-    caps = problem.caps[problem.n_train :, None]
-    tiny = 1e-12 * _mass(a)
-    rises = slope + delta * (a >= -tiny)
-    falls = slope + delta * (a > tiny)
-    if problem.universum_loss == "sum":
-        return _steepest(np.where(a < caps - tiny, rises, np.inf), falls)
-
-    inside = 0.5 * np.abs(a).sum(axis=1) < caps[:, 0] * (1 - 1e-12)
+def _violations_universum(problem: Rows, a: Array, slope: Array) -> Array:
+    xp, caps = namespace(a), problem.caps[problem.n_train :]
+    tiny = _tiny(a)
     positive, negative = a > tiny, a < -tiny
-    shrink = _steepest(np.where(negative, rises, np.inf), np.where(positive, falls, -np.inf))
+    rises = xp.where(negative, slope, slope + problem.delta)
+    falls = xp.where(positive, slope + problem.delta, slope)
+    if problem.universum_loss == "sum":
+        return _steepest(xp.where(a < caps[:, None] - tiny, rises, xp.inf), falls)
+
+    shrink = _steepest(xp.where(negative, rises, xp.inf), xp.where(positive, falls, -xp.inf))
     among_positive = _steepest(
-        np.where(~negative, slope, np.inf), np.where(positive, slope, -np.inf)
+        xp.where(negative, xp.inf, slope), xp.where(positive, slope, -xp.inf)
     )
     among_negative = _steepest(
-        np.where(negative, slope, np.inf), np.where(~positive, slope, -np.inf)
+        xp.where(negative, slope, xp.inf), xp.where(positive, -xp.inf, slope)
     )
-    at_the_bound = np.maximum(shrink, np.maximum(among_positive, among_negative))
-    return np.where(inside, _steepest(rises, falls), at_the_bound)
+    at_the_bound = xp.maximum(shrink, xp.maximum(among_positive, among_negative))
+    inside = _half_norm(a) < caps * (1 - 1e-12)
+    return xp.where(inside, _steepest(rises, falls), at_the_bound)

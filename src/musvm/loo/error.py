@@ -165,8 +165,7 @@ def _restate(
     )
     alpha = np.ascontiguousarray(model._alpha[rows])
     F = statement.decision_values(problem, alpha)
-    gap = float(np.maximum(statement.row_gaps(problem, alpha, F), 0.0).sum())
-    primal = statement.primal_objective(problem, alpha, F)
+    gap, primal = statement.gap_and_primal(problem, alpha, F)
     if abs(primal - model.objective_) > SAME_OBJECTIVE * abs(model.objective_):
         raise ValueError("The parameters of the model were changed after it was fitted; fit again.")
     return problem, DualSolution(alpha, F, primal, gap - primal, gap, 0, model.converged_)

@@ -207,8 +207,7 @@ def judge_cell(
     began = time.perf_counter()
     problem = state_problem(gram, part, options, C, delta)
     F = statement.decision_values(problem, alpha)
-    gap = float(np.maximum(statement.row_gaps(problem, alpha, F), 0.0).sum())
-    primal = statement.primal_objective(problem, alpha, F)
+    gap, primal = statement.gap_and_primal(problem, alpha, F)
     solution = DualSolution(alpha, F, primal, gap - primal, gap, 0, gap <= options.tol * primal)
     result = evaluate(problem, solution, method)
     if result.predictions is None:
