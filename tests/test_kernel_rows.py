@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -110,3 +112,28 @@ def test_a_load_that_failed_leaves_no_row_behind(monkeypatch):
 
 def _interrupt(_):
     raise KeyboardInterrupt
+
+
+def test_a_callable_is_never_called_by_two_threads_at_once(monkeypatch):
+    monkeypatch.setattr("musvm._threads.PIECE", 16)
+    monkeypatch.setattr("musvm.kernel_rows.CHUNK", 64)
+    inside, overlaps = [], []
+
+    def kernel(A, B):
+        inside.append(1)
+        time.sleep(1e-3)
+        overlaps.append(len(inside) > 1)
+        inside.pop()
+        return A @ B.T
+
+    X = points()
+    team = Workers(4)
+    try:
+        backend = KernelRows(Kernel(kernel), X, 2, 1e9, team)
+        block = backend.block(np.arange(20))
+        backend.restart(np.ones((60, 2)))
+    finally:
+        team.close()
+    assert len(overlaps) > 20
+    assert not any(overlaps)
+    np.testing.assert_allclose(block, X[:20] @ X[:20].T, rtol=1e-6)

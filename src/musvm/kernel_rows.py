@@ -64,6 +64,8 @@ class KernelRows:
         self._kernel = kernel
         self._points = points
         self._workers = workers
+        # A user's function need not be safe to call from several threads.
+        self._kernel_workers = Workers() if callable(kernel.name) else workers
         self._rows = _row_function(kernel, points)
         self._alpha = np.zeros((M, n_classes))
         self._F = np.zeros((M, n_classes))
@@ -127,7 +129,7 @@ class KernelRows:
         def compute(part: slice) -> None:
             self._F[part] = values(part) @ weights
 
-        self._workers.each(len(self._F), compute, max(CHUNK // len(support), 1))
+        self._kernel_workers.each(len(self._F), compute, max(CHUNK // len(support), 1))
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha, self._F
@@ -161,7 +163,7 @@ class KernelRows:
             require_finite(values)
             self._cache[slots, columns] = values
 
-        self._workers.each(len(self._F), fill)
+        self._kernel_workers.each(len(self._F), fill)
         self.n_computed += len(points)
 
 
