@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from musvm.kernels import Kernel, is_positive_semidefinite, resolve_gamma, symmetrise
+from musvm.kernels import Kernel, Submatrix, is_positive_semidefinite, resolve_gamma, symmetrise
 
 EPS = float(np.finfo(np.float64).eps)
 FORMULAS = {
@@ -181,3 +181,15 @@ def test_gamma_scale_of_constant_features_is_one(value):
 def test_gamma_scale_out_of_range_is_an_error_and_no_warning(magnitude):
     with pytest.raises(ValueError, match="scale the features or pass gamma as a number"):
         resolve_gamma("scale", random_points(5, 2) * magnitude, np.ones(5))
+
+
+@given(st.permutations(range(8)), st.integers(1, 8), st.data())
+def test_a_submatrix_is_what_it_would_be_if_it_were_made(order, size, data):
+    X, chosen = random_points(8, 8), np.array(order[:size])
+    made, lazy = X[np.ix_(chosen, chosen)], Submatrix(X, chosen)
+    some = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=4)), dtype=np.intp)
+    part = data.draw(st.slices(size))
+    assert lazy.shape == made.shape
+    np.testing.assert_array_equal(lazy.diagonal(), made.diagonal())
+    np.testing.assert_array_equal(lazy[some, part], made[some, part])
+    np.testing.assert_array_equal(lazy[part, some], made[part, some])

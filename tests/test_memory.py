@@ -39,3 +39,28 @@ def test_a_fit_holds_three_gram_matrices_at_most(kernel, n_classes, C, delta, lo
         tracemalloc.stop()
     assert model.converged_
     assert peak <= 3 * 8 * M**2, f"{peak / (8 * M**2):.2f} arrays"
+
+
+def test_working_sets_make_no_second_matrix_of_a_precomputed_kernel(monkeypatch):
+    """The caller's matrix and 0.3 more: 0.1 for the cached rows, and pieces."""
+    # Pieces as small next to this matrix as they are next to a large one.
+    monkeypatch.setattr("musvm.paths.EXAMINED", 100)
+    monkeypatch.setattr("musvm.kernel_rows.CHUNK", 2**15)
+    monkeypatch.setattr("musvm._threads.PIECE", 128)
+    rng = np.random.default_rng(0)
+    # Labels in no order, and a row of no weight: not all rows take part, nor in their order.
+    y = rng.permutation(np.arange(M) % 3)
+    X = rng.standard_normal((M, 20))
+    X[np.arange(M), y] += 2.0
+    weight = np.where(np.arange(M) == 7, 0.0, 1.0)
+    tracemalloc.start()
+    try:
+        K = X @ X.T
+        model = UniversumSVC(
+            0.1, kernel="precomputed", solver="working-set", cache_size=0.8e-6 * M**2, tol=1e-2
+        ).fit(K, y, sample_weight=weight)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert model.converged_
+    assert peak <= 1.3 * 8 * M**2, f"{peak / (8 * M**2):.2f} arrays"

@@ -49,7 +49,7 @@ class KernelRows:
     Parameters
     ----------
     kernel : with its parameters settled
-    points : (M, d) doubles, dense or CSR; (M, M), the matrix itself, if precomputed
+    points : (M, d) doubles, dense or CSR; if precomputed (M, M), an array or a `Submatrix`
     n_classes : L
     cache_bytes : what the cached rows may take
     workers : threads for the products
@@ -180,7 +180,7 @@ def _diagonal(kernel: Kernel, points: Any) -> FloatArray:
 def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
     """A function from a run of points to their kernel with some others, in doubles."""
     if kernel.name == "precomputed":
-        return lambda rows: np.asarray(points[rows][:, columns], dtype=np.float64)
+        return lambda rows: np.asarray(points[rows, columns], dtype=np.float64)
     others = points[columns]
 
     def values(rows: slice) -> FloatArray:

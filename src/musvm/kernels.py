@@ -108,6 +108,26 @@ class Kernel:
         return K
 
 
+class Submatrix:
+    """X[rows][:, rows] of a square matrix, of which only what is asked for is copied."""
+
+    def __init__(self, X: NDArray[Any], rows: IntArray) -> None:
+        self._X = X
+        self._rows = rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._rows), len(self._rows)
+
+    def diagonal(self) -> NDArray[Any]:
+        return self._X.diagonal()[self._rows]
+
+    def __getitem__(self, index: tuple[slice | IntArray, slice | IntArray]) -> NDArray[Any]:
+        """Some rows, at some columns."""
+        rows, columns = index
+        return self._X[np.ix_(self._rows[rows], self._rows[columns])]
+
+
 def require_finite(K: NDArray[Any]) -> None:
     """Refuse a kernel matrix with NaN or infinite entries."""
     if K.size and not np.isfinite([K.min(), K.max()]).all():

@@ -25,7 +25,7 @@ from musvm.dual.problem import DualProblem, DualRows, IntArray
 from musvm.dual.solve import DualSolution, solve
 from musvm.dual.working_set import Backend, solve_by_working_sets
 from musvm.kernel_rows import KernelRows
-from musvm.kernels import Kernel, is_positive_semidefinite
+from musvm.kernels import Kernel, Submatrix, is_positive_semidefinite
 from musvm.linear_weights import solve_linear
 
 Solver = Literal["auto", "gram", "working-set", "linear"]
@@ -57,7 +57,7 @@ class PointProblem:
     @property
     def points(self) -> Any:
         if self.kernel.name == "precomputed":
-            return self.X[np.ix_(self.rows, self.rows)]
+            return Submatrix(self.X, self.rows)
         return take(self.X, self.rows)
 
 
