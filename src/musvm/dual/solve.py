@@ -24,15 +24,8 @@ from musvm._threads import one_blas_thread
 from musvm.dual import problem as statement
 from musvm.dual._descent import descend, largest_violation
 from musvm.dual._faces import project_rows
-from musvm.dual.newton import (
-    NewtonSolver,
-    NotPositiveDefiniteError,
-    find_face,
-    gradient,
-    move,
-    room,
-    snap,
-)
+from musvm.dual.faces import find_face, gradient, move, room, snap
+from musvm.dual.newton import NewtonSolver, NotPositiveDefiniteError
 from musvm.dual.problem import DualProblem, FloatArray
 
 MIN_SWEEPS, MAX_SWEEPS = 10, 200

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from musvm.dual._faces import project_groups
-from musvm.dual.newton import AT_BOUND
+from musvm.dual.faces import AT_BOUND
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 
 NEGATIVE, ZERO, POSITIVE, CAPPED = -1, 0, 1, 2

@@ -25,7 +25,8 @@ from functools import cached_property
 
 import numpy as np
 
-from musvm.dual.newton import cholesky_solve, find_face
+from musvm.dual.faces import find_face
+from musvm.dual.newton import cholesky_solve
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 from musvm.loo.reduced import Reduced, cholesky_with_ridge
 

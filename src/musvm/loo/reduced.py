@@ -1,6 +1,6 @@
 """The kernel that is left when rows free in all labels are minimised out, and its directions.
 
-On the face of a solution (`musvm.dual.newton`) a universum row with all L labels free can move by
+On the face of a solution (`musvm.dual.faces`) a universum row with all L labels free can move by
 any zero-sum vector. With A the set of such rows and R all others, the best answer of A to a
 change x_R, whose rows sum to zero, is
 
@@ -26,7 +26,8 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from musvm.dual._faces import fill_hessian
-from musvm.dual.newton import RIDGE, Face, NotPositiveDefiniteError, cholesky, cholesky_solve
+from musvm.dual.faces import Face
+from musvm.dual.newton import RIDGE, NotPositiveDefiniteError, cholesky, cholesky_solve
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 
 # Columns handled at a time where a whole temporary matrix is to be avoided.

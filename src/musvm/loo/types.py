@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from musvm.dual.newton import AT_BOUND
+from musvm.dual.faces import AT_BOUND
 from musvm.dual.problem import DualProblem, FloatArray, IntArray
 
 
