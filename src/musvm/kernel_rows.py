@@ -56,6 +56,8 @@ class KernelRows:
     """
 
     looseness = 0.1
+    # A product with K between all support vectors costs about a round here.
+    newton_every = 0
 
     def __init__(
         self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
@@ -117,6 +119,9 @@ class KernelRows:
                 self._F[columns] += (step.T @ self._cache[slots, columns]).T
 
         self._workers.each(len(self._F), update)
+
+    def support(self, points: IntArray) -> None:
+        return None
 
     def restart(self, alpha: FloatArray) -> None:
         self._alpha = np.array(alpha, dtype=np.float64, order="C")

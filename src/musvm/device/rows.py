@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from musvm.device.kernel import CHUNK, DeviceKernel
+from musvm.device.newton import SupportMatrix
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.working_set import SIZE, Survey
@@ -43,6 +44,7 @@ class DeviceRows:
 
     # A GPU's rounds are short: descent on the host is what takes the time.
     looseness = 0.3
+    newton_every = 10
 
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
@@ -54,6 +56,8 @@ class DeviceRows:
         self._F = points.new_zeros((M, n_classes))
         self.diagonal: FloatArray = self._kernel.diagonal().cpu().numpy()
         budget = _free_bytes(self._device) if budget is None else budget
+        # K between support vectors may take half of what was spared.
+        self._spare = 0.5 * SPARED * budget
         self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
         self.size = min(self._cache.n_slots, SIZE)
         self._pinned: Tensor | None = None
@@ -85,6 +89,12 @@ class DeviceRows:
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         self._set(self._indices(points), torch.as_tensor(alpha, device=self._device))
 
+    def support(self, points: IntArray) -> SupportMatrix | None:
+        S = self._indices(points)
+        if not self._cache.is_whole or 4.0 * len(S) ** 2 > self._spare:
+            return None
+        return SupportMatrix(self._cache.block(S))
+
     def restart(self, alpha: FloatArray) -> None:
         self._alpha = torch.as_tensor(alpha, dtype=torch.float64, device=self._device).clone()
         support = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
@@ -106,9 +116,11 @@ class DeviceRows:
         return torch.as_tensor(points, device=self._device)
 
     def _set(self, W: Tensor, alpha: Tensor) -> None:
-        step = alpha - self._alpha[W]
+        step = (alpha - self._alpha[W]).float()
         self._alpha[W] = alpha
-        self._F += self._cache.rows(W).T @ step.float()
+        # In pieces: the rows are copied.
+        for rows, part in zip(W.split(SIZE), step.split(SIZE), strict=True):
+            self._F += self._cache.rows(rows).T @ part
 
 
 class _Cache:

@@ -48,6 +48,11 @@ class Face:
         return np.diff(self.starts)
 
     @property
+    def rows(self) -> IntArray:
+        """Rows with free variables, ascending."""
+        return np.unique(self.row)
+
+    @property
     def is_empty(self) -> bool:
         return len(self.row) == 0
 
@@ -101,8 +106,9 @@ def _face_of(
     if second.any():
         order = np.argsort(key, kind="stable")
         row, label, key = row[order], label[order], key[order]
-    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
-    keep = counts[group] > 1
+    firsts = np.flatnonzero(np.diff(key, prepend=-1))
+    counts = np.diff(firsts, append=len(key))
+    keep = np.repeat(counts > 1, counts)
     row, label = row[keep], label[keep]
     sizes = counts[counts > 1]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

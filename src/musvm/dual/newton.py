@@ -23,18 +23,22 @@ from scipy.linalg import blas, lapack
 
 from musvm.dual._faces import fill_hessian
 from musvm.dual.faces import Face
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.problem import DualProblem, FloatArray, IntArray, Rows
 
 # Relative to the mean diagonal of K: enough for Cholesky on a singular K, invisible elsewhere.
 RIDGE = 1e-11
-# A damping of g / caps keeps steps within the caps where K is singular. Conjugate gradients also
-# pay for every small eigenvalue, so they get more of it.
+# Shares of `damping`. Conjugate gradients pay for every small eigenvalue: they get more of it.
 DAMPING_DIRECT, DAMPING_CG = 0.01, 1.0
 CG_TOL, CG_MAX_ITER = 1e-2, 40
 
 
 class NotPositiveDefiniteError(ArithmeticError):
     """A block of the Gram matrix has a negative eigenvalue beyond rounding."""
+
+
+def damping(problem: Rows, slopes: FloatArray) -> float:
+    """A ridge of slopes / caps, which keeps steps within the caps where K is singular."""
+    return float(np.sqrt(np.mean(slopes**2)) / np.median(problem.caps))
 
 
 class NewtonSolver:
@@ -56,12 +60,12 @@ class NewtonSolver:
         full = face.sizes == self.problem.n_classes
         n_directions = int((face.sizes[~full] - 1).sum())
         slopes = face.centre(face.values(g))
-        damping = float(np.sqrt(np.mean(slopes**2)) / np.median(self.problem.caps))
+        damped = damping(self.problem, slopes)
         if n_directions <= self.problem.n_points:
             self._factor = None  # one more M x M array at a time is enough
             self.work = n_directions**3 / 3 + full.sum() ** 3 / 3 + full.sum() ** 2 * n_directions
-            return self._direct(face, g, full, self._ridge + DAMPING_DIRECT * damping)
-        return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damping)
+            return self._direct(face, g, full, self._ridge + DAMPING_DIRECT * damped)
+        return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damped)
 
     def _direct(self, face: Face, g: FloatArray, full: np.ndarray, ridge: float) -> FloatArray:
         # With R the factor of K_AA, V = R^-1 K_AT and u = R^-1 g_A, the Schur complement is

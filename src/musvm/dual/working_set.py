@@ -15,7 +15,9 @@ there. Every error made since then is proportional to a change of alpha, so it s
 changes.
 
 Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
-each other must meet in one working set.
+each other must meet in one working set. Where most points are support vectors, as with a
+universum, no working set is large enough. A backend to which products with K cost little offers
+its `support` for a Newton step (`newton.py`) of all support vectors at once, every few rounds.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ import numpy as np
 
 from musvm.dual import problem as statement
 from musvm.dual._descent import descend
+from musvm.dual.faces import Face, find_face, gradient, move
+from musvm.dual.newton import NotPositiveDefiniteError, damping
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
 from musvm.dual.solve import DualSolution
@@ -37,6 +41,8 @@ KEPT = 0.5
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
+# How often a Newton step that leads up is halved.
+MAX_HALVINGS = 6
 
 
 @dataclass(frozen=True)
@@ -52,16 +58,28 @@ class Survey:
         return self.gap / abs(self.primal) if self.primal else self.gap
 
 
+class Support(Protocol):
+    """K between the support vectors that have free labels, for Newton steps."""
+
+    def product(self, change: FloatArray) -> FloatArray:
+        """A class-major change of alpha, (L, w), times K."""
+
+    def newton_step(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
+        """About the step of `newton.py`, by the slopes of the free variables of a face."""
+
+
 class Backend(Protocol):
     """Holds alpha and F = K alpha of M points, and everything that has to do with K.
 
     `diagonal` is that of K, `size` the largest working set that it has room for. `looseness` says
     how much of the worst violation a working set may keep: more where rounds cost little.
+    `newton_every` is the number of rounds that a Newton step is worth; 0 for none.
     """
 
     diagonal: FloatArray
     size: int
     looseness: float
+    newton_every: int
 
     def survey(self, rows: DualRows) -> Survey:
         """Violations, gap and primal at the current alpha and F."""
@@ -74,6 +92,9 @@ class Backend(Protocol):
 
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         """Set alpha of some points and add what follows to F."""
+
+    def support(self, points: IntArray) -> Support | None:
+        """K between some of the support vectors; None if there is no room for it."""
 
     def restart(self, alpha: FloatArray) -> None:
         """Set all of alpha and compute F = K alpha afresh, in doubles."""
@@ -93,6 +114,8 @@ class _Rounds:
         self.random_state = random_state
         self.working_set: IntArray = np.empty(0, dtype=np.intp)
         self.size = min(SIZE, backend.size, rows.n_points)
+        self.newton_every = backend.newton_every
+        self.n_rounds = 0
         floor = 1e-12 * backend.diagonal.max(initial=0.0)
         self.curvature = np.maximum(backend.diagonal, floor if floor > 0 else 1.0)
 
@@ -121,19 +144,58 @@ class _Rounds:
         dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
         gram = np.ascontiguousarray(self.backend.block(W), dtype=dtype)
         rows = self.rows.at(W)
-        alpha = np.array(alpha.T, order="C")
+        alpha = _class_major(alpha)
         descend(
             gram, alpha, np.array(F.T, dtype=dtype, order="C"), rows.y, rows.caps,
             self.curvature[W], rows.delta, rows.universum_loss == "max",
             self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
         )  # fmt: skip
         self.backend.change(W, np.ascontiguousarray(alpha.T))
+        self.n_rounds += 1
+        if self.newton_every and self.n_rounds % self.newton_every == 0:
+            self.newton_step()
         return self.backend.survey(self.rows)
+
+    def newton_step(self) -> None:
+        """Move all support vectors with free labels at once, if that leads down."""
+        alpha, F = self.backend.solution()
+        points = np.flatnonzero(np.any(alpha != 0.0, axis=1))
+        points = points[find_face(self.rows.at(points), _class_major(alpha[points])).rows]
+        support = self.backend.support(points) if len(points) else None
+        if support is None:
+            return
+        rows, alpha, F = self.rows.at(points), _class_major(alpha[points]), _class_major(F[points])
+        face = find_face(rows, alpha)
+        slopes = face.centre(face.values(gradient(rows, alpha, F)))
+        try:
+            step = support.newton_step(face, slopes, damping(rows, slopes))
+        except NotPositiveDefiniteError:
+            self.newton_every = 0
+            return
+        for halvings in range(MAX_HALVINGS + 1):
+            moved = move(rows, face, alpha, 0.5**halvings * step)
+            if _rise(rows, alpha, F, moved, support) < 0.0:
+                self.backend.change(points, np.ascontiguousarray(moved.T))
+                return
 
     def certify(self, _: Survey) -> Survey:
         alpha, _F = self.backend.solution()
         self.backend.restart(alpha)
         return self.backend.survey(self.rows)
+
+
+def _class_major(values: FloatArray) -> FloatArray:
+    return np.array(values.T, order="C")
+
+
+def _rise(
+    rows: DualRows, alpha: FloatArray, F: FloatArray, moved: FloatArray, support: Support
+) -> float:
+    """By how much D changes from alpha to another point, class-major both."""
+    change = moved - alpha
+    quadratic = np.vdot(change, F) + 0.5 * np.vdot(change, support.product(change))
+    costs = statement.dual_costs(rows, moved.T) - statement.dual_costs(rows, alpha.T)
+    return float(quadratic + costs.sum())
 
 
 def solve_by_working_sets(
