@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from musvm.dual._descent import add_products
 from sklearn.metrics.pairwise import laplacian_kernel
 
+from musvm import kernel_rows
 from musvm._threads import Workers
 from musvm.kernel_rows import KernelRows
 from musvm.kernels import Kernel
@@ -137,3 +139,41 @@ def test_a_callable_is_never_called_by_two_threads_at_once(monkeypatch):
     assert len(overlaps) > 20
     assert not any(overlaps)
     np.testing.assert_allclose(block, X[:20] @ X[:20].T, rtol=1e-6)
+
+
+def test_a_second_restart_computes_only_what_changed(monkeypatch):
+    kernel, X, K = case("rbf", sparse=False)
+    backend, asked = KernelRows(kernel, X, 2, 1e9, Workers()), []
+    doubles = kernel_rows._doubles
+
+    def recorded(kernel, points, columns):
+        asked.append(columns.tolist())
+        return doubles(kernel, points, columns)
+
+    monkeypatch.setattr(kernel_rows, "_doubles", recorded)
+    alpha = np.random.default_rng(0).normal(size=(60, 2))
+    backend.restart(alpha)
+    backend.block(np.arange(10))
+    # What happened in floats in between must leave no trace.
+    backend.change(np.arange(10), np.ones((10, 2)))
+    alpha[[7, 20]] = [[1.0, -1.0], [0.0, 0.0]]
+    backend.restart(alpha)
+    assert asked == [list(range(60)), [7, 20]]
+    np.testing.assert_array_equal(backend.solution()[0], alpha)
+    np.testing.assert_allclose(backend.solution()[1], K @ alpha, atol=1e-13)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 600), st.integers(1, 40), st.integers(0, 300), st.integers(0, 2**32 - 1))
+def test_products_are_added_as_they_should_be(n_points, n_classes, n_rows, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows + 1, n_points)).astype(np.float32)
+    chosen = rng.integers(0, n_rows + 1, size=n_rows)
+    change = rng.normal(size=(n_rows, n_classes)).astype(np.float32)
+    change[rng.random(change.shape) < 0.5] = 0.0
+    F = rng.normal(size=(n_points, n_classes))
+    first, last = np.sort(rng.integers(0, n_points + 1, size=2))
+    expected = F.copy()
+    expected[first:last] += rows[chosen, first:last].astype(float).T @ change.astype(float)
+    add_products(rows, chosen, change, F, first, last)
+    np.testing.assert_allclose(F, expected, atol=1e-5 * (1 + n_rows) ** 0.5)

@@ -12,7 +12,8 @@ columns make the product the exponent itself,
 
 of points with their mean subtracted, which keeps the norms, and so the rounding, small. Where
 they are not small, the kernel is computed in doubles and rounded.
-Decision values for the certificate are computed in doubles by `kernels.py`, block by block.
+Decision values for the certificate are computed in doubles by `kernels.py`, block by block; the
+next certificate computes what changed since.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from musvm._threads import Workers
-from musvm.dual._descent import violations
+from musvm.dual._descent import add_products, violations
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.working_set import Survey, survey_of
 from musvm.kernels import CHUNK, Kernel, require_finite
@@ -71,6 +72,7 @@ class KernelRows:
         self._rows = _row_function(kernel, points)
         self._alpha = np.zeros((M, n_classes))
         self._F = np.zeros((M, n_classes))
+        self._certified_alpha, self._certified_F = self._alpha.copy(), self._F.copy()
         self.size = min(max(int(cache_bytes // (4 * M)), MIN_ROWS), M)
         # Memory is taken only as rows are written.
         self._cache: SingleArray = np.empty((self.size, M), dtype=np.float32)
@@ -115,8 +117,7 @@ class KernelRows:
         step = difference[moved].astype(np.float32)
 
         def update(columns: slice) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._F[columns] += (step.T @ self._cache[slots, columns]).T
+            add_products(self._cache, slots, step, self._F, columns.start, columns.stop)
 
         self._workers.each(len(self._F), update)
 
@@ -124,17 +125,19 @@ class KernelRows:
         return None
 
     def restart(self, alpha: FloatArray) -> None:
-        self._alpha = np.array(alpha, dtype=np.float64, order="C")
-        support = np.flatnonzero(np.any(alpha != 0.0, axis=1))
-        if not len(support):
-            self._F[:] = 0.0
-            return
-        weights, values = self._alpha[support], _doubles(self._kernel, self._points, support)
+        # What did not change since the last time is right already.
+        alpha = np.array(alpha, dtype=np.float64, order="C")
+        changed = np.flatnonzero(np.any(alpha != self._certified_alpha, axis=1))
+        if len(changed):
+            change = alpha[changed] - self._certified_alpha[changed]
+            values = _doubles(self._kernel, self._points, changed)
 
-        def compute(part: slice) -> None:
-            self._F[part] = values(part) @ weights
+            def add(part: slice) -> None:
+                self._certified_F[part] += values(part) @ change
 
-        self._kernel_workers.each(len(self._F), compute, max(CHUNK // len(support), 1))
+            self._kernel_workers.each(len(alpha), add, max(CHUNK // len(changed), 1))
+        self._certified_alpha = alpha
+        self._alpha, self._F = alpha.copy(), self._certified_F.copy()
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha, self._F

@@ -1,4 +1,4 @@
-"""Block coordinate descent on rows that violate, and the violations themselves.
+"""Block coordinate descent on rows that violate, the violations, and updates of decision values.
 
 `descend` minimises one row of the dual at a time in closed form (`_blocks.pyx`) and keeps
 F = alpha K up to date, but only rows that violate the optimality conditions by more than a
@@ -14,6 +14,7 @@ rounding. alpha is always in doubles.
 from cython cimport floating
 from libc.math cimport fmax
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 from scipy.linalg.cython_blas cimport daxpy, saxpy
 
@@ -107,6 +108,53 @@ def descend(
     free(f)
     free(active)
     return moves
+
+
+# Sums of floats of so many rows at a time, in so many numbers that the first cache holds them.
+cdef enum:
+    ROWS_A_SUM = 256
+    SUMS = 6144
+    FEWEST_COLUMNS = 128
+
+
+def add_products(
+    const float[:, ::1] kernel_rows,
+    const Py_ssize_t[::1] chosen,
+    const float[:, ::1] change,
+    double[:, ::1] F,
+    Py_ssize_t start,
+    Py_ssize_t stop,
+):
+    """F[start:stop] += kernel_rows[chosen, start:stop]^T change.
+
+    Labels that did not change cost nothing. Sums of floats are short, and added up in doubles.
+    """
+    cdef Py_ssize_t w = chosen.shape[0], L = change.shape[1], k, l, j, first, rows, last
+    cdef Py_ssize_t width = max(SUMS // L, FEWEST_COLUMNS), columns
+    cdef float* sums = <float*>malloc(L * width * sizeof(float))
+    if sums == NULL:
+        raise MemoryError()
+    with nogil:
+        first = start
+        while first < stop:
+            columns = min(width, stop - first)
+            rows = 0
+            while rows < w:
+                last = min(rows + ROWS_A_SUM, w)
+                memset(sums, 0, L * width * sizeof(float))
+                for k in range(rows, last):
+                    for l in range(L):
+                        if change[k, l] != 0.0:
+                            add_multiple(
+                                <int>columns, change[k, l], &kernel_rows[chosen[k], first],
+                                sums + l * width,
+                            )
+                for j in range(columns):
+                    for l in range(L):
+                        F[first + j, l] += sums[l * width + j]
+                rows = last
+            first += columns
+    free(sums)
 
 
 def largest_violation(
