@@ -26,7 +26,7 @@ from musvm._threads import Workers, workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solve import solve
-from musvm.linear_weights import compressed, solve_linear
+from musvm.linear_weights import Points, solve_linear
 from oracles import constraint_violation
 
 
@@ -81,15 +81,20 @@ def digits(n: int = 600, m: int = 300, loss: str = "sum", C: float = 0.1) -> Cas
 # The points
 
 
-@settings(max_examples=100)
-@given(strategies.points(12, 7), st.booleans(), st.sampled_from([np.float32, np.float64]))
-def test_compressed_rows_are_the_chosen_rows_of_either_form(X, sparse, dtype):
-    X[:, 3:6] = 0.0
+FORMS = {"dense": np.asarray, "CSR": sp.csr_array}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zeros", [0, 4])
+@settings(max_examples=50)
+@given(X=strategies.points(12, 7), dtype=st.sampled_from([np.float32, np.float64]))
+def test_sweeps_get_the_chosen_rows(form, zeros, X, dtype):
+    X[:, :zeros] = 0.0
     rows = np.array([7, 2, 2, 11])
-    found = compressed(sp.csr_array(X) if sparse else X, rows, dtype, Workers())
+    found = Points(FORMS[form](X), rows, Workers()).for_sweeps(dtype)
     restored = np.zeros((len(rows), X.shape[1]))
     for k in range(len(rows)):
-        entries = slice(found.starts[k], found.starts[k + 1])
+        entries = slice(found.starts[k], found.stops[k])
         columns = found.columns if found.dense else found.columns[entries]
         restored[k, columns] = found.data[entries]
     assert found.data.dtype == dtype
@@ -99,8 +104,27 @@ def test_compressed_rows_are_the_chosen_rows_of_either_form(X, sparse, dtype):
 def test_only_points_with_many_zeros_are_compressed():
     full, rows = np.ones((10, 4)), np.arange(10)
     half = full * [1, 0, 1, 0]
-    assert compressed(full, rows, np.float32, Workers()).dense
-    assert not compressed(half, rows, np.float32, Workers()).dense
+    assert Points(full, rows, Workers()).for_sweeps(np.float32).dense
+    assert not Points(half, rows, Workers()).for_sweeps(np.float32).dense
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zeros", [0, 4])
+@settings(max_examples=50)
+@given(X=strategies.points(12, 7), L=st.integers(1, 18))
+def test_products_are_those_of_the_chosen_rows(form, zeros, X, L):
+    X[:, :zeros] = 0.0
+    rows = np.array([7, 2, 3, 11])
+    points = Points(FORMS[form](X), rows, Workers())
+    alpha = np.random.default_rng(0).normal(size=(4, L)) * [[1], [0], [1], [1]]
+    V = points.weights(alpha)
+    largest = np.abs(X).max()
+    np.testing.assert_allclose(V[:, :L], X[rows].T @ alpha, rtol=1e-12, atol=1e-14 * largest)
+    assert not V[:, L:].any()
+    F = points.decision_values(V, L)
+    np.testing.assert_allclose(F, X[rows] @ V[:, :L], rtol=1e-12, atol=1e-13 * largest**2)
+    norms = points.for_sweeps(np.float64).squared_norms(Workers())
+    np.testing.assert_allclose(norms, np.square(X[rows]).sum(axis=1), rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------

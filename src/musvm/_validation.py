@@ -342,16 +342,14 @@ def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:
     """
     kept = np.flatnonzero(caps > 0)
     group = np.where(data.is_training, data.codes, len(data.classes))[kept]
-    identity = data.digests[kept] if equal_rows else kept[:, None]
-    _, first, block = np.unique(
-        np.column_stack([group, identity]), axis=0, return_index=True, return_inverse=True
-    )
+    identity = data.digests[kept].T if equal_rows else [kept]
+    first, block = _distinct(group, *identity)
     # By contents, so that rounding errors in the data change the order of a few blocks at most.
     with np.errstate(over="ignore", invalid="ignore"):
         contents = tensors.row_sums(data.X)[kept[first]] if equal_rows else first
     order = np.lexsort([contents, group[first]])
     block_of_row = np.zeros(len(caps), dtype=np.intp)
-    block_of_row[kept] = np.argsort(order)[block.ravel()]
+    block_of_row[kept] = np.argsort(order)[block]
     total: FloatArray = np.bincount(block_of_row, caps).astype(np.float64)
     rows = kept[first[order]]
     codes = data.codes[rows]
@@ -362,3 +360,16 @@ def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:
         block_of_row=block_of_row,
         share=np.where(caps > 0, caps / total[block_of_row], 0.0),
     )
+
+
+def _distinct(*keys: Any) -> tuple[IntArray, IntArray]:
+    """The first place of every distinct tuple of keys, in their order; the tuple of every place.
+
+    That is `np.unique` of the keys as rows, which sorts them one comparison at a time.
+    """
+    order = np.lexsort(keys[::-1])
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    tuple_of_place = np.empty(len(order), dtype=np.intp)
+    tuple_of_place[order] = np.cumsum(is_new) - 1
+    return order[is_new], tuple_of_place

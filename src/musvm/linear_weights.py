@@ -25,7 +25,7 @@ computed afresh in doubles, for a gap that counts. Where floats had it wrong, do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from musvm.dual._linear import (
     padded,
     squared_norms,
     sweep,
+    weights,
 )
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
@@ -58,49 +59,119 @@ UNCOUNTED = 0.5
 RELAXATION = 1.6
 # How far the gap by floats may be from the true one, relative to that, before doubles take over.
 TRUST = 0.1
-# Largest entries and caps between these bounds, and all that is made of them, are safe as floats.
+# If the longest point and the caps are between these bounds, all that is made of them is safe as
+# floats.
 SAFE = (1e-6, 1e6)
 # Points per piece of a survey.
 PIECE = 4096
 
 
 @dataclass(frozen=True)
-class CompressedRows:
+class RowsOfPoints:
     """Points in the form of `dual/_linear.pyx`."""
 
     data: Any
     columns: Any
     starts: IntArray
-    dense: bool
+    stops: IntArray
+    dense: bool = False
+    scan: bool = False
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        return self.data, self.columns, self.starts, self.dense
+    def form(self) -> tuple[Any, ...]:
+        return self.data, self.columns, self.starts, self.stops, self.dense
+
+    def squared_norms(self, workers: Workers) -> FloatArray:
+        norms = np.empty(len(self.starts))
+
+        def compute(piece: slice) -> None:
+            squared_norms(self.data, self.starts, self.stops, piece.start, piece.stop, norms)
+
+        workers.each(len(norms), compute, PIECE)
+        return norms
+
+    def decision_values(self, V: Any, n_classes: int, workers: Workers) -> FloatArray:
+        """X V, (M, L)."""
+        F = np.empty((len(self.starts), n_classes))
+
+        def compute(piece: slice) -> None:
+            decision_values(*self.form, self.scan, V, piece.start, piece.stop, F)
+
+        workers.each(len(F), compute, PIECE)
+        return F
+
+    def weights(self, alpha: FloatArray, d: int) -> FloatArray:
+        """X^T alpha, (d, L) and padding."""
+        V = np.zeros((d, padded(alpha.shape[1])))
+        weights(*self.form, self.scan, alpha, V)
+        return V
 
 
-def compressed(X: Any, rows: IntArray, dtype: Any, workers: Workers) -> CompressedRows:
-    """Some rows of X, dense or CSR, as floats or doubles."""
-    if sp.issparse(X):
-        chosen = X[rows]
-        starts = chosen.indptr.astype(np.intp)
-        return CompressedRows(
-            chosen.data.astype(dtype, copy=False), chosen.indices.astype(np.intc), starts, False
-        )
-    X = np.ascontiguousarray(X)
-    n, d = len(rows), X.shape[1]
-    starts = np.zeros(n + 1, dtype=np.intp)
-    workers.each(n, lambda p: count_nonzeros(X, rows, p.start, p.stop, starts[1:]), PIECE)
-    np.cumsum(starts, out=starts)
-    if starts[-1] > DENSE * n * d:
-        data = X[rows].astype(dtype, copy=False).ravel()
-        return CompressedRows(data, np.arange(d, dtype=np.intc), np.arange(n + 1) * d, True)
-    data, columns = np.empty(starts[-1], dtype), np.empty(starts[-1], np.intc)
-    workers.each(
-        n,
-        lambda p: compress(X, rows, p.start, p.stop, starts, data, columns),
-        PIECE,
-    )
-    return CompressedRows(data, columns, starts, False)
+class Points:
+    """Some rows of X, dense or CSR.
+
+    Attributes
+    ----------
+    exact : all rows of X, in doubles, where they are
+    """
+
+    def __init__(self, X: Any, rows: IntArray, workers: Workers) -> None:
+        self.X: Any = X if sp.issparse(X) else np.ascontiguousarray(X)
+        self.rows = rows
+        self.workers = workers
+        self._bounds = X.indptr.astype(np.intp) if sp.issparse(X) else self._count()
+        self.exact = self._where_they_are()
+
+    def _count(self) -> IntArray:
+        """Where the entries of every row begin once those that are zero are left out."""
+        bounds = np.zeros(len(self.X) + 1, dtype=np.intp)
+
+        def compute(piece: slice) -> None:
+            count_nonzeros(self.X, piece.start, piece.stop, bounds[1:])
+
+        self.workers.each(len(self.X), compute, PIECE)
+        np.cumsum(bounds, out=bounds)
+        return bounds
+
+    def _where_they_are(self) -> RowsOfPoints:
+        X, bounds = self.X, self._bounds
+        if sp.issparse(X):
+            columns = X.indices.astype(np.intc, copy=False)
+            return RowsOfPoints(X.data, columns, bounds[:-1], bounds[1:])
+        places = np.arange(len(X) + 1) * X.shape[1]
+        columns = np.arange(X.shape[1], dtype=np.intc)
+        scan = bool(bounds[-1] <= DENSE * X.size)
+        return RowsOfPoints(X.ravel(), columns, places[:-1], places[1:], dense=True, scan=scan)
+
+    def weights(self, alpha: FloatArray) -> FloatArray:
+        """X^T alpha, (d, L) and padding."""
+        everywhere = np.zeros((self.X.shape[0], alpha.shape[1]))
+        everywhere[self.rows] = alpha
+        return self.exact.weights(everywhere, self.X.shape[1])
+
+    def decision_values(self, V: FloatArray, n_classes: int) -> FloatArray:
+        """X V, (M, L)."""
+        return self.exact.decision_values(V, n_classes, self.workers)[self.rows]
+
+    def for_sweeps(self, dtype: Any) -> RowsOfPoints:
+        """In this precision, without zeros if there are many."""
+        every = self._packed(dtype) if self.exact.scan else self._cast(dtype)
+        return replace(every, starts=every.starts[self.rows], stops=every.stops[self.rows])
+
+    def _cast(self, dtype: Any) -> RowsOfPoints:
+        # In rows that take no part anything may overflow.
+        with np.errstate(over="ignore"):
+            return replace(self.exact, data=self.exact.data.astype(dtype, copy=False))
+
+    def _packed(self, dtype: Any) -> RowsOfPoints:
+        bounds = self._bounds
+        data, columns = np.empty(bounds[-1], dtype), np.empty(bounds[-1], np.intc)
+
+        def compute(piece: slice) -> None:
+            compress(self.X, piece.start, piece.stop, bounds, data, columns)
+
+        self.workers.each(len(self.X), compute, PIECE)
+        return RowsOfPoints(data, columns, bounds[:-1], bounds[1:])
 
 
 @dataclass(frozen=True)
@@ -125,42 +196,42 @@ class _Descent:
     """alpha, its mean over sweeps, and V of both in one precision."""
 
     def __init__(self, X: Any, chosen: IntArray, rows: DualRows, workers: Workers) -> None:
-        self.X = X
-        self.chosen = chosen
+        self.all_points = Points(X, chosen, workers)
         self.rows = rows
         self.workers = workers
         self.mean = np.zeros((len(chosen), rows.n_classes))
-        largest = max(float(X.max()), -float(X.min())) if min(X.shape) else 0.0
+        longest = self.use(np.float32)
         low, high = SAFE
-        safe = all(low < v < high for v in (largest, rows.caps.min(), rows.caps.max()))
-        self.use(np.float32 if safe else np.float64)
-        self._restart(np.zeros((X.shape[1], rows.n_classes)))
+        if not all(low < v < high for v in (longest, rows.caps.min(), rows.caps.max())):
+            self.use(np.float64)
+        self._restart(np.zeros((X.shape[1], padded(rows.n_classes))))
 
-    def use(self, dtype: Any) -> None:
-        """Go on in this precision; `certify` is due, to set V."""
+    def use(self, dtype: Any) -> float:
+        """Go on in this precision; `certify` is due, to set V. Gives the length of the longest."""
         self.dtype = dtype
-        self.points = compressed(self.X, self.chosen, dtype, self.workers)
-        norms = squared_norms(self.points.data, self.points.starts)
-        require_finite(norms)
-        floor = 1e-12 * norms.max(initial=0.0)
+        self.points = self.all_points.for_sweeps(dtype)
+        norms = self.points.squared_norms(self.workers)
+        largest = float(norms.max(initial=0.0))
+        floor = 1e-12 * largest
         self.curvature = np.maximum(norms, floor if floor > 0 else 1e-12) / RELAXATION
+        if dtype == np.float64:
+            require_finite(norms)
+        return largest**0.5
 
     def _restart(self, V: FloatArray) -> None:
         """Begin at the mean, whose weights are V."""
-        L = self.rows.n_classes
         self.alpha = self.mean.copy()
-        self.V = np.zeros((len(V), padded(L)), dtype=self.dtype)
-        self.V[:, :L] = V
-        self.mean_V = self.V.copy()
+        self.V = V.astype(self.dtype)
+        self.mean_V = self.V
 
     def sweeps(self, active: IntArray, n: int, random_state: np.random.RandomState) -> None:
         """Sweep n times over the active points, and take the mean."""
-        rows = self.rows
+        rows, points = self.rows, self.points
         alpha, V = np.zeros((len(active), rows.n_classes)), np.zeros(self.V.shape)
         uncounted = int(UNCOUNTED * n)
         for k in range(n):
             sweep(
-                *self.points.arrays, self.V, self.alpha, rows.y, rows.caps, self.curvature,
+                *points.form, self.V, self.alpha, rows.y, rows.caps, self.curvature,
                 rows.delta, rows.universum_loss == "max", random_state.permutation(active),
             )  # fmt: skip
             if k >= uncounted:
@@ -170,34 +241,25 @@ class _Descent:
         self.mean[active] = alpha / (n - uncounted)
         self.mean_V = (V / (n - uncounted)).astype(self.dtype)
 
+    def survey_at_zero(self) -> Survey:
+        return self._survey_of(np.zeros_like(self.mean))
+
     def survey(self) -> Survey:
-        F = np.empty_like(self.mean)
-
-        def compute(piece: slice) -> None:
-            decision_values(*self.points.arrays, self.mean_V, piece.start, piece.stop, F)
-
-        self.workers.each(len(F), compute, PIECE)
-        return self._survey_of(F)
+        L = self.rows.n_classes
+        return self._survey_of(self.points.decision_values(self.mean_V, L, self.workers))
 
     def certify(self) -> Survey:
         """A survey with V and F computed afresh in doubles; descent goes on from there."""
-        alpha = np.zeros((self.X.shape[0], self.rows.n_classes))
-        alpha[self.chosen] = self.mean
-        V = np.asarray(self.X.T @ alpha)
-        F = np.empty_like(alpha)
-
-        def compute(piece: slice) -> None:
-            F[piece] = self.X[piece] @ V
-
-        self.workers.each(len(F), compute, PIECE)
+        V = self.all_points.weights(self.mean)
         self._restart(V)
-        return self._survey_of(F[self.chosen])
+        return self._survey_of(self.all_points.decision_values(V, self.rows.n_classes))
 
     def _survey_of(self, F: FloatArray) -> Survey:
         rows, alpha = self.rows, self.mean
-        gaps = np.maximum(statement.row_gaps(rows, alpha, F), 0.0)
-        primal = statement.primal_objective(rows, alpha, F)
-        return Survey(alpha, F, gaps, primal)
+        gaps = statement.row_gaps(rows, alpha, F)
+        # P + D is the sum of the gaps: no need to find the losses a second time.
+        primal = float(gaps.sum()) - statement.dual_objective(rows, alpha, F)
+        return Survey(alpha, F, np.maximum(gaps, 0.0), primal)
 
 
 def solve_linear(
@@ -231,7 +293,7 @@ def solve_linear(
     order = random_state or np.random.RandomState(0)
     descent = _Descent(X, chosen, rows, workers)
     survey, history = rounds_until_certified(
-        descent.survey(),
+        descent.survey_at_zero(),
         lambda survey: _round(descent, survey, order),
         lambda survey: _certify(descent, survey),
         tol=tol,

@@ -4,15 +4,14 @@ The decision values of one point are a product with its row, F_i = x_i V; after 
 minimised (`_blocks.pyx`), V += x_i^T (change of alpha_i). Each costs one pass over the nonzero
 entries of x_i.
 
-Points are compressed rows: `data`, the `columns` of its entries and `starts`, of floats or
-doubles. If all rows have all d columns (`dense`), `columns` lists them once. V has one row per
-feature, padded with zeros to `width`, a multiple of LANES labels: short loops without remainder,
-which compilers turn into vector instructions.
+Points are compressed rows, of floats or doubles: the entries of row i are data[starts[i]:stops[i]],
+in the `columns` of the same places. If all rows have all d columns (`dense`), `columns` lists them
+once; where most of those entries are zero, products can look for the others first (`scan`). V has one row per feature, padded with zeros to `width`, a multiple of LANES labels: short
+loops without remainder, which compilers turn into vector instructions.
 """
 
 from cython cimport floating
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 import numpy as np
 
@@ -81,6 +80,11 @@ cdef extern from *:
         const double*, const int*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
 
 
+# Rows that are asked for before their turn.
+cdef enum:
+    AHEAD = 2
+
+
 def padded(Py_ssize_t n_labels):
     """The width of V."""
     return (n_labels + LANES - 1) // LANES * LANES
@@ -104,10 +108,26 @@ cdef inline void scatter(
         scatter_floats(x, j, n, V, width, c)
 
 
+cdef inline void fetch_row(
+    const floating[::1] data,
+    const int[::1] columns,
+    const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
+    bint dense,
+    Py_ssize_t i,
+) noexcept nogil:
+    """Ask for a row before it is needed: rows are visited in an order no processor foresees."""
+    cdef Py_ssize_t start = starts[i], size = stops[i] - starts[i]
+    fetch(&data[start], size * sizeof(floating))
+    if not dense:
+        fetch(&columns[start], size * sizeof(int))
+
+
 def sweep(
     const floating[::1] data,
     const int[::1] columns,
     const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
     bint dense,
     floating[:, ::1] V,
     double[:, ::1] alpha,
@@ -120,7 +140,7 @@ def sweep(
 ):
     """Minimise the blocks of the rows in `order`, one after the other; alpha and V follow."""
     cdef Py_ssize_t n = y.shape[0], L = alpha.shape[1], width = V.shape[1]
-    cdef Py_ssize_t k, i, l, start, size, following
+    cdef Py_ssize_t k, i, l, start, size
     cdef double q
     cdef bint moved
     cdef const int* j
@@ -137,17 +157,11 @@ def sweep(
         for l in range(width):
             change[l] = 0
         for k in range(order.shape[0]):
-            if k + 2 < order.shape[0]:
-                # Rows come in random order: ask for the next ones before they are needed.
-                following = order[k + 2]
-                start = starts[following]
-                size = starts[following + 1] - start
-                fetch(&data[start], size * sizeof(floating))
-                if not dense:
-                    fetch(&columns[start], size * sizeof(int))
+            if k + AHEAD < order.shape[0]:
+                fetch_row(data, columns, starts, stops, dense, order[k + AHEAD])
             i = order[k]
             start = starts[i]
-            size = starts[i + 1] - start
+            size = stops[i] - start
             j = &columns[0] if dense else &columns[start]
             gather(&data[start], j, size, &V[0, 0], width, f)
             old = &alpha[i, 0]
@@ -169,90 +183,158 @@ def sweep(
     free(f)
 
 
+cdef inline Py_ssize_t find_nonzeros(
+    const floating* x, Py_ssize_t d, int* places
+) noexcept nogil:
+    """Write the columns of the entries that are not zero, and room for one more; their number.
+
+    Zeros come in no order that a processor could guess, so there are no branches: a place is
+    always written and the count moved on only if the entry is not zero.
+    """
+    cdef Py_ssize_t k, count = 0
+    for k in range(d):
+        places[count] = <int>k
+        count += x[k] != 0.0
+    return count
+
+
+cdef inline Py_ssize_t pack(
+    const floating* x, Py_ssize_t d, floating* entries, int* places
+) noexcept nogil:
+    """The entries that are not zero as well."""
+    cdef Py_ssize_t k, count = find_nonzeros(x, d, places)
+    for k in range(count):
+        entries[k] = x[places[k]]
+    return count
+
+
+def weights(
+    const double[::1] data,
+    const int[::1] columns,
+    const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
+    bint dense,
+    bint scan,
+    const double[:, ::1] alpha,
+    double[:, ::1] V,
+):
+    """V += X^T alpha."""
+    cdef Py_ssize_t i, l, size, d = V.shape[0], L = alpha.shape[1], width = V.shape[1]
+    cdef bint used
+    cdef const double* x
+    cdef const int* j
+    cdef double* a = <double*>malloc((width + d) * sizeof(double))
+    cdef int* places = <int*>malloc((d + 1) * sizeof(int))
+    if a == NULL or places == NULL:
+        free(a)
+        free(places)
+        raise MemoryError()
+    with nogil:
+        for l in range(width):
+            a[l] = 0.0
+        for i in range(alpha.shape[0]):
+            used = False
+            for l in range(L):
+                a[l] = alpha[i, l]
+                used = used or a[l] != 0.0
+            if not used:
+                continue
+            x = &data[starts[i]]
+            j = &columns[0] if dense else &columns[starts[i]]
+            size = stops[i] - starts[i]
+            if scan:
+                size = pack(x, size, a + width, places)
+                x, j = a + width, places
+            scatter(x, j, size, &V[0, 0], width, a)
+    free(a)
+    free(places)
+
+
 def decision_values(
     const floating[::1] data,
     const int[::1] columns,
     const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
     bint dense,
+    bint scan,
     const floating[:, ::1] V,
     Py_ssize_t first,
     Py_ssize_t last,
     double[:, ::1] F,
 ):
     """F_i = x_i V for first <= i < last."""
-    cdef Py_ssize_t i, l, start, L = F.shape[1], width = V.shape[1]
-    cdef floating* f = <floating*>malloc(width * sizeof(floating))
-    if f == NULL:
-        raise MemoryError()
-    with nogil:
-        for i in range(first, last):
-            start = starts[i]
-            gather(
-                &data[start], &columns[0] if dense else &columns[start], starts[i + 1] - start,
-                &V[0, 0], width, f,
-            )
-            for l in range(L):
-                F[i, l] = f[l]
-    free(f)
-
-
-def squared_norms(const floating[::1] data, const Py_ssize_t[::1] starts):
-    """|x_i|^2 of every row."""
-    cdef Py_ssize_t i, k
-    cdef double total
-    norms = np.empty(starts.shape[0] - 1)
-    cdef double[::1] out = norms
-    with nogil:
-        for i in range(out.shape[0]):
-            total = 0.0
-            for k in range(starts[i], starts[i + 1]):
-                total += <double>data[k] * <double>data[k]
-            out[i] = total
-    return norms
-
-
-def count_nonzeros(
-    const double[:, ::1] X, const Py_ssize_t[::1] rows, Py_ssize_t first, Py_ssize_t last,
-    Py_ssize_t[::1] counts,
-):
-    """counts[k] = nonzero entries of row rows[k] of X, for first <= k < last."""
-    cdef Py_ssize_t k, j, count
-    cdef const double* x
-    with nogil:
-        for k in range(first, last):
-            x = &X[rows[k], 0]
-            count = 0
-            for j in range(X.shape[1]):
-                count += x[j] != 0.0
-            counts[k] = count
-
-
-def compress(
-    const double[:, ::1] X, const Py_ssize_t[::1] rows, Py_ssize_t first, Py_ssize_t last,
-    const Py_ssize_t[::1] starts, floating[::1] data, int[::1] columns,
-):
-    """Write the nonzero entries of those rows, and their columns, from starts[k] on."""
-    cdef Py_ssize_t k, d = X.shape[1], count
-    cdef int j
-    cdef const double* x
-    # An entry is always written and the place moved on only if it is not zero: no branches. The
-    # last one may lie beyond the row's place, hence the room beside.
-    cdef floating* entries = <floating*>malloc((d + 1) * sizeof(floating))
+    cdef Py_ssize_t i, l, size, d = V.shape[0], L = F.shape[1], width = V.shape[1]
+    cdef const floating* x
+    cdef const int* j
+    cdef floating* f = <floating*>malloc((width + d) * sizeof(floating))
     cdef int* places = <int*>malloc((d + 1) * sizeof(int))
-    if entries == NULL or places == NULL:
-        free(entries)
+    if f == NULL or places == NULL:
+        free(f)
         free(places)
         raise MemoryError()
     with nogil:
-        for k in range(first, last):
-            x = &X[rows[k], 0]
+        for i in range(first, last):
+            if i + AHEAD < last:
+                fetch_row(data, columns, starts, stops, dense, i + AHEAD)
+            x = &data[starts[i]]
+            j = &columns[0] if dense else &columns[starts[i]]
+            size = stops[i] - starts[i]
+            if scan:
+                size = pack(x, size, f + width, places)
+                x, j = f + width, places
+            gather(x, j, size, &V[0, 0], width, f)
+            for l in range(L):
+                F[i, l] = f[l]
+    free(f)
+    free(places)
+
+
+def squared_norms(
+    const floating[::1] data,
+    const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
+    Py_ssize_t first,
+    Py_ssize_t last,
+    double[::1] norms,
+):
+    """|x_i|^2 for first <= i < last."""
+    cdef Py_ssize_t i, k
+    cdef double total
+    with nogil:
+        for i in range(first, last):
+            total = 0.0
+            for k in range(starts[i], stops[i]):
+                total += <double>data[k] * <double>data[k]
+            norms[i] = total
+
+
+def count_nonzeros(
+    const double[:, ::1] X, Py_ssize_t first, Py_ssize_t last, Py_ssize_t[::1] counts
+):
+    """Entries that are not zero in row i of X, for first <= i < last."""
+    cdef Py_ssize_t i, k, count
+    with nogil:
+        for i in range(first, last):
             count = 0
-            for j in range(<int>d):
-                entries[count] = <floating>x[j]
-                places[count] = j
-                count += x[j] != 0.0
-            if count:
-                memcpy(&data[starts[k]], entries, count * sizeof(floating))
-                memcpy(&columns[starts[k]], places, count * sizeof(int))
-    free(entries)
+            for k in range(X.shape[1]):
+                count += X[i, k] != 0.0
+            counts[i] = count
+
+
+def compress(
+    const double[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] starts,
+    floating[::1] data, int[::1] columns,
+):
+    """Write those of row i, and their columns, from starts[i] on."""
+    cdef Py_ssize_t i, k, count, start, d = X.shape[1]
+    cdef int* places = <int*>malloc((d + 1) * sizeof(int))
+    if places == NULL:
+        raise MemoryError()
+    with nogil:
+        for i in range(first, last):
+            count = find_nonzeros(&X[i, 0], d, places)
+            start = starts[i]
+            for k in range(count):
+                data[start + k] = <floating>X[i, places[k]]
+                columns[start + k] = places[k]
     free(places)
