@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 import strategies
 from musvm import UniversumSVC, linear_weights, paths
 from musvm._threads import Workers, workers
+from musvm.dual import _linear
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solve import solve
@@ -111,7 +112,7 @@ def test_only_points_with_many_zeros_are_compressed():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("zeros", [0, 4])
 @settings(max_examples=50)
-@given(X=strategies.points(12, 7), L=st.integers(1, 18))
+@given(X=strategies.points(12, 7), L=st.integers(1, 40))
 def test_products_are_those_of_the_chosen_rows(form, zeros, X, L):
     X[:, :zeros] = 0.0
     rows = np.array([7, 2, 3, 11])
@@ -249,6 +250,34 @@ def test_the_number_of_threads_changes_no_digit(sparse, monkeypatch):
             found.append(solve_linear(points, np.arange(len(case.X)), case.rows, team, tol=1e-3))
     assert np.array_equal(found[0].alpha, found[1].alpha)
     assert found[0].gap == found[1].gap
+
+
+@pytest.fixture
+def two_kinds_of_vectors():
+    if not _linear.use_long_vectors(True):
+        pytest.skip("the processor has short vectors only")
+    yield
+    _linear.use_long_vectors(True)
+
+
+@pytest.mark.usefixtures("two_kinds_of_vectors")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("L", [2, 4, 7, 10, 16, 27, 37])
+def test_longer_vectors_change_no_digit(dtype, L):
+    rng = np.random.default_rng(L)
+    X = rng.normal(size=(60, 33)) * (rng.random((60, 33)) < 0.4)
+    y, caps = rng.integers(L, size=50), np.full(60, 0.3)
+    found = []
+    for wanted in (False, True):
+        assert _linear.use_long_vectors(wanted) == wanted
+        descent = linear_weights._Descent(X, np.arange(60), DualRows(y, L, caps, 0.1), Workers())
+        descent.use(dtype)
+        descent.certify()
+        descent.sweeps(np.arange(60), 3, np.random.RandomState(0))
+        swept, certified = descent.survey(), descent.certify()
+        found.append((swept.alpha, swept.F, certified.F, descent.V))
+    for name, short, long in zip(("alpha", "F", "exact F", "V"), *found, strict=True):
+        assert np.array_equal(short, long), name
 
 
 def test_rows_that_take_no_part_change_nothing():

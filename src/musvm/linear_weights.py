@@ -8,7 +8,7 @@ round
     2. takes as active those whose share is more than a tenth of the mean; all others together
        hold less than a tenth of the gap, so they can wait (shrinking);
     3. sweeps over the active points, in a new random order each time, so often that this costs a
-       few times the survey;
+       few times the survey; less at first, when the next survey would choose others;
     4. takes the mean of alpha over the later half of the sweeps: feasible, as the constraints are
        convex, and free of most of the noise that the last moves leave in V. Surveys, gaps and the
        solution are of this mean; descent goes on from where it was.
@@ -37,10 +37,10 @@ from musvm.dual._linear import (
     compress,
     count_nonzeros,
     decision_values,
-    padded,
     squared_norms,
     sweep,
     weights,
+    zero_weights,
 )
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
@@ -51,8 +51,11 @@ from musvm.kernels import require_finite
 DENSE = 0.5
 # A point is active if its gap exceeds this share of the mean.
 ACTIVE_SHARE = 0.1
-# Visits of points in the sweeps of a round, relative to the number of points; most sweeps.
-VISITS = 2.0
+# Visits of points in the sweeps of a round, relative to the number of points: in the first round,
+# more in every later one, at most. Most sweeps.
+FIRST_VISITS = 1.0
+MORE_VISITS = 0.1
+MOST_VISITS = 2.0
 MAX_SWEEPS = 30
 # Share of the sweeps of a round that are over before the mean begins.
 UNCOUNTED = 0.5
@@ -102,7 +105,7 @@ class RowsOfPoints:
 
     def weights(self, alpha: FloatArray, d: int) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
-        V = np.zeros((d, padded(alpha.shape[1])))
+        V = zero_weights(d, alpha.shape[1], np.float64)
         weights(*self.form, self.scan, alpha, V)
         return V
 
@@ -200,11 +203,12 @@ class _Descent:
         self.rows = rows
         self.workers = workers
         self.mean = np.zeros((len(chosen), rows.n_classes))
+        self.n_rounds = 0
         longest = self.use(np.float32)
         low, high = SAFE
         if not all(low < v < high for v in (longest, rows.caps.min(), rows.caps.max())):
             self.use(np.float64)
-        self._restart(np.zeros((X.shape[1], padded(rows.n_classes))))
+        self._restart(zero_weights(X.shape[1], rows.n_classes, np.float64))
 
     def use(self, dtype: Any) -> float:
         """Go on in this precision; `certify` is due, to set V. Gives the length of the longest."""
@@ -221,11 +225,13 @@ class _Descent:
     def _restart(self, V: FloatArray) -> None:
         """Begin at the mean, whose weights are V."""
         self.alpha = self.mean.copy()
-        self.V = V.astype(self.dtype)
+        self.V = zero_weights(len(V), self.rows.n_classes, self.dtype)
+        self.V[...] = V
         self.mean_V = self.V
 
     def sweeps(self, active: IntArray, n: int, random_state: np.random.RandomState) -> None:
-        """Sweep n times over the active points, and take the mean."""
+        """Sweep n times over the active points, and take the mean: one round."""
+        self.n_rounds += 1
         rows, points = self.rows, self.points
         alpha, V = np.zeros((len(active), rows.n_classes)), np.zeros(self.V.shape)
         uncounted = int(UNCOUNTED * n)
@@ -255,8 +261,13 @@ class _Descent:
         return self._survey_of(self.all_points.decision_values(V, self.rows.n_classes))
 
     def _survey_of(self, F: FloatArray) -> Survey:
-        rows, alpha = self.rows, self.mean
-        gaps = statement.row_gaps(rows, alpha, F)
+        rows, alpha, gaps = self.rows, self.mean, np.empty(len(F))
+
+        def compute(piece: slice) -> None:
+            part = rows.at(np.arange(piece.start, piece.stop))
+            gaps[piece] = statement.row_gaps(part, alpha[piece], F[piece])
+
+        self.workers.each(len(F), compute, PIECE)
         # P + D is the sum of the gaps: no need to find the losses a second time.
         primal = float(gaps.sum()) - statement.dual_objective(rows, alpha, F)
         return Survey(alpha, F, np.maximum(gaps, 0.0), primal)
@@ -306,7 +317,8 @@ def solve_linear(
 def _round(descent: _Descent, survey: Survey, random_state: np.random.RandomState) -> Survey:
     M = len(survey.gaps)
     active = np.flatnonzero(survey.gaps > ACTIVE_SHARE * survey.gap / M)
-    n_sweeps = min(max(round(VISITS * M / max(len(active), 1)), 1), MAX_SWEEPS)
+    visits = min(FIRST_VISITS + MORE_VISITS * descent.n_rounds, MOST_VISITS)
+    n_sweeps = min(max(round(visits * M / max(len(active), 1)), 1), MAX_SWEEPS)
     descent.sweeps(active, n_sweeps, random_state)
     return descent.survey()
 

@@ -95,21 +95,23 @@ cdef void training_block(
     # Without the cap on the own label: lambda = b_y + rise, with b_y less 1, and the rise solves
     # rise = sum_l max(b_l - b_y - rise, 0). Newton from 0 goes up, piece by piece. Differences
     # keep the digits that a huge cap would swallow.
-    cdef double own = b[y] - 1.0, rise = 0.0, s
+    cdef double own = b[y] - 1.0, rise = 0.0, excess, s
     cdef Py_ssize_t l, count
+    # The own label never takes part; without a branch for it, or for the others, which no
+    # processor could guess.
+    b[y] = -INFINITY
     while True:
         s = 0.0
         count = 1
         for l in range(L):
-            if l != y and b[l] - own > rise:
-                s += b[l] - own
-                count += 1
+            excess = b[l] - own
+            s += excess if excess > rise else 0.0
+            count += excess > rise
         if s / count <= rise:
             break
         rise = s / count
     if rise > q * cap:
         # The own label is at its cap, and the others share it out.
-        b[y] = -INFINITY
         simplex(b, L, 1.0, q, cap, a)
         for l in range(L):
             a[l] = -a[l]
@@ -117,7 +119,8 @@ cdef void training_block(
         return
     s = 0.0
     for l in range(L):
-        a[l] = -fmax(b[l] - own - rise, 0.0) / q if l != y else 0.0
+        excess = b[l] - own - rise
+        a[l] = -(excess / q) if excess > 0.0 else 0.0
         s -= a[l]
     a[y] = fmin(s, cap)
 

@@ -6,8 +6,8 @@ entries of x_i.
 
 Points are compressed rows, of floats or doubles: the entries of row i are data[starts[i]:stops[i]],
 in the `columns` of the same places. If all rows have all d columns (`dense`), `columns` lists them
-once; where most of those entries are zero, products can look for the others first (`scan`). V has one row per feature, padded with zeros to `width`, a multiple of LANES labels: short
-loops without remainder, which compilers turn into vector instructions.
+once; where most of those entries are zero, products can look for the others first (`scan`). V has
+one row per feature, padded with zeros to `width`, a whole number of tiles of labels.
 """
 
 from cython cimport floating
@@ -17,14 +17,26 @@ import numpy as np
 
 from musvm.dual._blocks cimport training_block, universum_block
 
-# The products are in C for `restrict`: without it no compiler vectorises them. Four entries of a
-# row at a time make the chain of additions short.
+# The products are in C, where several labels can be said to be one vector. A tile is 4, 8 or 16
+# labels, few enough for their sums to stay in registers. Tiles are compiled for the vectors that
+# every processor of the kind has, of 16 bytes, and for those of 32 bytes, which are taken where
+# this processor has them. Both add up every label in the same order, and no product is fused with a sum
+# (`meson.build`), so they agree to the last digit.
 cdef extern from *:
     """
-    #define LANES 4
+    #include <stddef.h>
+
     #if defined(__GNUC__)
+    #define VECTOR(real, bytes) \\
+        real __attribute__((vector_size(bytes), aligned(sizeof(real)), may_alias))
+    #define ADD(real, bytes, s, x, u) (s) += (x) * (u)
+    #define UNROLL _Pragma("GCC unroll 8")
     #define FETCH(address) __builtin_prefetch(address)
     #else
+    #define VECTOR(real, bytes) struct { real label[bytes / sizeof(real)]; }
+    #define ADD(real, bytes, s, x, u) \\
+        for (int l = 0; l < (int)(bytes / sizeof(real)); l++) (s).label[l] += (x) * (u).label[l]
+    #define UNROLL
     #define FETCH(address) (void)(address)
     #endif
 
@@ -32,44 +44,109 @@ cdef extern from *:
         for (ptrdiff_t k = 0; k < n_bytes; k += 64) FETCH((const char*)start + k);
     }
 
-    #define DEFINE_PRODUCTS(real, gather, scatter) \\
-    static void gather( \\
-        const real* restrict x, const int* restrict j, ptrdiff_t n, \\
-        const real* restrict V, ptrdiff_t width, real* restrict f \\
+    /* f = x V and V += x^T c for n labels, `count` vectors of `bytes` bytes. */
+    #define DEFINE_TILE(target, level, real, n, bytes, count) \\
+    typedef VECTOR(real, bytes) real##n##level; \\
+    target static void gather_##real##n##level( \\
+        const real* x, const int* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
     ) { \\
-        ptrdiff_t k = 0, l; \\
-        width = width / LANES * LANES; \\
-        for (l = 0; l < width; l++) f[l] = 0; \\
-        for (; k + 3 < n; k += 4) { \\
-            const real* restrict u0 = V + j[k] * width; \\
-            const real* restrict u1 = V + j[k + 1] * width; \\
-            const real* restrict u2 = V + j[k + 2] * width; \\
-            const real* restrict u3 = V + j[k + 3] * width; \\
-            const real x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3]; \\
-            for (l = 0; l < width; l++) \\
-                f[l] += (x0 * u0[l] + x1 * u1[l]) + (x2 * u2[l] + x3 * u3[l]); \\
+        real##n##level even[count] = {{0}}, odd[count] = {{0}}; \\
+        ptrdiff_t k = 0; \\
+        for (; k + 1 < size; k += 2) { \\
+            const real##n##level* u = (const real##n##level*)(V + j[k] * width); \\
+            const real##n##level* v = (const real##n##level*)(V + j[k + 1] * width); \\
+            UNROLL for (int b = 0; b < count; b++) { \\
+                ADD(real, bytes, even[b], x[k], u[b]); \\
+                ADD(real, bytes, odd[b], x[k + 1], v[b]); \\
+            } \\
         } \\
-        for (; k < n; k++) { \\
-            const real* restrict u = V + j[k] * width; \\
-            for (l = 0; l < width; l++) f[l] += x[k] * u[l]; \\
+        for (; k < size; k++) { \\
+            const real##n##level* u = (const real##n##level*)(V + j[k] * width); \\
+            UNROLL for (int b = 0; b < count; b++) ADD(real, bytes, even[b], x[k], u[b]); \\
+        } \\
+        UNROLL for (int b = 0; b < count; b++) { \\
+            ADD(real, bytes, even[b], (real)1, odd[b]); \\
+            ((real##n##level*)f)[b] = even[b]; \\
         } \\
     } \\
-    static void scatter( \\
-        const real* restrict x, const int* restrict j, ptrdiff_t n, \\
-        real* restrict V, ptrdiff_t width, const real* restrict c \\
+    target static void scatter_##real##n##level( \\
+        const real* x, const int* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
     ) { \\
-        width = width / LANES * LANES; \\
-        for (ptrdiff_t k = 0; k < n; k++) { \\
-            real* restrict u = V + j[k] * width; \\
-            const real xk = x[k]; \\
-            for (ptrdiff_t l = 0; l < width; l++) u[l] += xk * c[l]; \\
+        real##n##level change[count]; \\
+        UNROLL for (int b = 0; b < count; b++) change[b] = ((const real##n##level*)c)[b]; \\
+        for (ptrdiff_t k = 0; k < size; k++) { \\
+            real##n##level* u = (real##n##level*)(V + j[k] * width); \\
+            UNROLL for (int b = 0; b < count; b++) ADD(real, bytes, u[b], x[k], change[b]); \\
         } \\
     }
-    DEFINE_PRODUCTS(float, gather_floats, scatter_floats)
-    DEFINE_PRODUCTS(double, gather_doubles, scatter_doubles)
+
+    #define DEFINE_PRODUCTS(level, real) \\
+    static void gather_##real##level( \\
+        const real* x, const int* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
+    ) { \\
+        ptrdiff_t l = 0; \\
+        for (; l + 16 <= width; l += 16) \\
+            gather_##real##16##level(x, j, size, V + l, width, f + l); \\
+        for (; l + 8 <= width; l += 8) \\
+            gather_##real##8##level(x, j, size, V + l, width, f + l); \\
+        if (l < width) gather_##real##4##level(x, j, size, V + l, width, f + l); \\
+    } \\
+    static void scatter_##real##level( \\
+        const real* x, const int* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
+    ) { \\
+        ptrdiff_t l = 0; \\
+        for (; l + 16 <= width; l += 16) \\
+            scatter_##real##16##level(x, j, size, V + l, width, c + l); \\
+        for (; l + 8 <= width; l += 8) \\
+            scatter_##real##8##level(x, j, size, V + l, width, c + l); \\
+        if (l < width) scatter_##real##4##level(x, j, size, V + l, width, c + l); \\
+    }
+
+    DEFINE_TILE(, _short, float, 4, 16, 1)
+    DEFINE_TILE(, _short, float, 8, 16, 2)
+    DEFINE_TILE(, _short, float, 16, 16, 4)
+    DEFINE_TILE(, _short, double, 4, 16, 2)
+    DEFINE_TILE(, _short, double, 8, 16, 4)
+    DEFINE_TILE(, _short, double, 16, 16, 8)
+    DEFINE_PRODUCTS(_short, float)
+    DEFINE_PRODUCTS(_short, double)
+
+    /* Those that are taken. */
+    static void (*gather_floats)(
+        const float*, const int*, ptrdiff_t, const float*, ptrdiff_t, float*);
+    static void (*scatter_floats)(
+        const float*, const int*, ptrdiff_t, float*, ptrdiff_t, const float*);
+    static void (*gather_doubles)(
+        const double*, const int*, ptrdiff_t, const double*, ptrdiff_t, double*);
+    static void (*scatter_doubles)(
+        const double*, const int*, ptrdiff_t, double*, ptrdiff_t, const double*);
+
+    #define USE(level) \\
+        gather_floats = gather_float##level, scatter_floats = scatter_float##level, \\
+        gather_doubles = gather_double##level, scatter_doubles = scatter_double##level
+
+    #if defined(__GNUC__) && defined(__x86_64__)
+    #define AVX2 __attribute__((target("avx2")))
+    DEFINE_TILE(AVX2, _long, float, 4, 16, 1)
+    DEFINE_TILE(AVX2, _long, float, 8, 32, 1)
+    DEFINE_TILE(AVX2, _long, float, 16, 32, 2)
+    DEFINE_TILE(AVX2, _long, double, 4, 32, 1)
+    DEFINE_TILE(AVX2, _long, double, 8, 32, 2)
+    DEFINE_TILE(AVX2, _long, double, 16, 32, 4)
+    DEFINE_PRODUCTS(_long, float)
+    DEFINE_PRODUCTS(_long, double)
+
+    static int choose_vectors(int may_be_long) {
+        __builtin_cpu_init();
+        if (may_be_long && __builtin_cpu_supports("avx2")) return USE(_long), 1;
+        return USE(_short), 0;
+    }
+    #else
+    static int choose_vectors(int may_be_long) { return USE(_short), 0; }
+    #endif
     """
-    int LANES
     void fetch(const void*, Py_ssize_t) noexcept nogil
+    int choose_vectors(int) noexcept
     void gather_floats(
         const float*, const int*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
     void gather_doubles(
@@ -80,14 +157,33 @@ cdef extern from *:
         const double*, const int*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
 
 
+def use_long_vectors(bint wanted):
+    """Whether vectors of 32 bytes are taken: where they are wanted and the processor has them."""
+    return bool(choose_vectors(wanted))
+
+
+use_long_vectors(True)
+
 # Rows that are asked for before their turn.
 cdef enum:
     AHEAD = 2
 
 
 def padded(Py_ssize_t n_labels):
-    """The width of V."""
-    return (n_labels + LANES - 1) // LANES * LANES
+    """The width of V: one tile if possible, for more labels as little padding as possible."""
+    for tile in (4, 8, 16):
+        if n_labels <= tile:
+            return tile
+    return (n_labels + 3) // 4 * 4
+
+
+def zero_weights(Py_ssize_t d, Py_ssize_t n_labels, dtype):
+    """V = 0, (d, width), at an address where tiles do not begin in the middle of a vector."""
+    width = padded(n_labels)
+    size = d * width * np.dtype(dtype).itemsize
+    room = np.zeros(size + 64, dtype=np.uint8)
+    start = -room.ctypes.data % 64
+    return room[start : start + size].view(dtype).reshape(d, width)
 
 
 cdef inline void gather(
@@ -158,7 +254,10 @@ def sweep(
             change[l] = 0
         for k in range(order.shape[0]):
             if k + AHEAD < order.shape[0]:
-                fetch_row(data, columns, starts, stops, dense, order[k + AHEAD])
+                i = order[k + AHEAD]
+                fetch_row(data, columns, starts, stops, dense, i)
+                fetch(&alpha[i, 0], L * sizeof(double))
+                fetch(&curvature[i], sizeof(double))
             i = order[k]
             start = starts[i]
             size = stops[i] - start
