@@ -252,6 +252,17 @@ def test_the_number_of_threads_changes_no_digit(sparse, monkeypatch):
     assert found[0].gap == found[1].gap
 
 
+@pytest.mark.parametrize("solver", ["gram", "working-set", "linear"])
+def test_the_number_of_threads_changes_no_digit_of_the_weights(solver):
+    X, y = load_digits(return_X_y=True)
+    models = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            model = UniversumSVC(0.01, kernel="linear", solver=solver, tol=1e-2)
+            models.append(model.fit(X / 16.0, y))
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+
+
 @pytest.fixture
 def two_kinds_of_vectors():
     if not _linear.use_long_vectors(True):

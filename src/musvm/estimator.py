@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import FitProgress
+from musvm._threads import one_blas_thread
 from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
 from musvm.dual.solve import DualSolution
 from musvm.kernels import Kernel, resolve_gamma
@@ -365,7 +366,9 @@ such arrays, default=None
         vectors = np.empty((0, 0)) if self.kernel == "precomputed" else tensors.take(data.X, rows)
         self.support_vectors_ = tensors.to_host(vectors)
         linear = self.kernel == "linear"
-        self._weights: Any = self.dual_coef_ @ self.support_vectors_ if linear else None
+        # More threads change the last digits, and make OpenBLAS slower where one side is short.
+        with one_blas_thread():
+            self._weights: Any = self.dual_coef_ @ self.support_vectors_ if linear else None
         self._caps = caps
         self._fingerprint = data.fingerprint
 
