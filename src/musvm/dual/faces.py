@@ -13,7 +13,7 @@ alpha is class-major here, (L, M).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,13 +48,13 @@ class Face:
         return np.diff(self.starts)
 
     @property
-    def rows(self) -> IntArray:
-        """Rows with free variables, ascending."""
-        return np.unique(self.row)
-
-    @property
     def is_empty(self) -> bool:
         return len(self.row) == 0
+
+    def compact(self) -> tuple[IntArray, Face]:
+        """The rows with free variables, ascending, and the face of these rows alone."""
+        is_next = np.diff(self.row, prepend=-1) > 0
+        return self.row[is_next], replace(self, row=np.cumsum(is_next) - 1)
 
     def centre(self, values: FloatArray) -> FloatArray:
         """The values less the mean of their group."""

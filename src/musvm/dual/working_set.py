@@ -160,12 +160,12 @@ class _Rounds:
         """Move all support vectors with free labels at once, if that leads down."""
         alpha, F = self.backend.solution()
         points = np.flatnonzero(np.any(alpha != 0.0, axis=1))
-        points = points[find_face(self.rows.at(points), _class_major(alpha[points])).rows]
+        free, face = find_face(self.rows.at(points), _class_major(alpha[points])).compact()
+        points = points[free]
         support = self.backend.support(points) if len(points) else None
         if support is None:
             return
         rows, alpha, F = self.rows.at(points), _class_major(alpha[points]), _class_major(F[points])
-        face = find_face(rows, alpha)
         slopes = face.centre(face.values(gradient(rows, alpha, F)))
         try:
             step = support.newton_step(face, slopes, damping(rows, slopes))
