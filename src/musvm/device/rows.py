@@ -5,6 +5,7 @@ once, in row blocks; otherwise a cache of rows, in which those not used for long
 and F are held in doubles, and violations and gap are computed there. A round sends violations,
 K_WW and F_W to the host, which descends, and changes of alpha_W back. Descent takes one row after
 another: a core of the host does that faster than a block of threads of a GPU.
+Every few rounds a Newton step (`newton.py`) of all support vectors is taken here.
 
 Products are rounded to floats. Decision values for the certificate are computed in doubles from
 the points themselves.
@@ -22,9 +23,11 @@ from musvm.device.kernel import CHUNK, DeviceKernel
 from musvm.device.newton import SupportMatrix
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows, FloatArray, IntArray
-from musvm.dual.working_set import SIZE, Survey
+from musvm.dual.working_set import Survey
 from musvm.kernels import Kernel
 
+# Smaller working sets than the host's: Newton steps see to what they miss, and rounds are short.
+SIZE = 1000
 # A cache is useless without room for so many rows.
 MIN_ROWS = 16
 # Of the memory that is free, this much is left to products, sorting and other people.
@@ -44,7 +47,7 @@ class DeviceRows:
 
     # A GPU's rounds are short: descent on the host is what takes the time.
     looseness = 0.3
-    newton_every = 10
+    newton_every = 20
 
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
