@@ -83,6 +83,27 @@ def read_model(path: Path) -> tuple[Any, Any]:
         fail(f"{path}: cannot be read: {error.strerror or error}")
 
 
+def training_layout(
+    target: str | None,
+    categorical: list[str] | None,
+    ignore: list[str] | None,
+    *,
+    no_header: bool,
+    reorder: bool,
+    zero_based: bool,
+) -> Layout:
+    """What a labelled table looks like, by the options of the command line."""
+    return Layout(
+        labelled=True,
+        target=target,
+        categorical=tuple(categorical or ()),
+        ignored=tuple(ignore or ()),
+        header=not no_header,
+        reorder=reorder,
+        zero_based=zero_based,
+    )
+
+
 def layout_of(model: Any, about: Any, **options: Any) -> Layout:
     """What a table for this model must look like."""
     target = about.summary.get("target")

@@ -62,6 +62,17 @@ def criterion(select: str) -> str | int:
     return int(select) if select.isdigit() else select
 
 
+def check_jobs(value: int) -> int:
+    if value == 0:
+        raise typer.BadParameter("use -1 for all cores, or a number of processes")
+    return value
+
+
+def gammas(values: str) -> list:
+    """What `--gamma` stands for in `UniversumSVCCV`."""
+    return numbers(values, words=("scale", "auto"), lowest=0, option="--gamma")
+
+
 def numbers(values: str, *, words: tuple[str, ...] = (), lowest: float, option: str) -> list:
     """The values of a list such as `0.1,1,10`."""
     found: list[float | str] = []
@@ -159,6 +170,15 @@ Select = Annotated[
         "error itself, or cross-validation with that many folds.",
     ),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes to use; -1 for one per processor core.")]
+KernelName = Annotated[Kernel, typer.Option("--kernel", help="The kernel.")]
+Gammas = Annotated[
+    str,
+    typer.Option("--gamma", metavar="LIST", help="Values of gamma to try: numbers, scale, auto."),
+]
+Scale = Annotated[bool, typer.Option("--scale/--no-scale", help="Scale numeric columns.")]
+Jobs = Annotated[
+    int,
+    typer.Option(callback=check_jobs, help="Processes to use; -1 for one per processor core."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._terminal import fail, table, with_progress
 
@@ -27,15 +28,13 @@ def demo(
     partitions: Annotated[
         int, typer.Option(min=2, help="Number of random partitions of the images.")
     ] = 20,
-    jobs: Annotated[
-        int, typer.Option(help="Processes to use; -1 for one per processor core.")
-    ] = -1,
+    jobs: options.Jobs = -1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random partitions.")] = 0,
     figure: Annotated[
         Path, typer.Option(dir_okay=False, help="File to draw the figure to (.png, .pdf, .svg).")
     ] = Path("demo.png"),
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Compare a plain SVM with a universum SVM on handwritten digits.
 
@@ -43,10 +42,6 @@ def demo(
     universum. All parameters are chosen on the training images. Takes a minute or two.
     Other seeds draw other partitions and give other differences.
     """
-    if jobs == 0:
-        raise typer.BadParameter(
-            "use -1 for all cores, or a number of processes", param_hint="--jobs"
-        )
     if not no_figure:
         _check_figure_path(figure)
     from musvm import demo as study

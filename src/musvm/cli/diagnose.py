@@ -10,7 +10,7 @@ from rich.text import Text
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import Tables, read_tables
+from musvm.cli._files import Tables, read_tables, training_layout
 from musvm.cli._terminal import (
     mistakes_in_one_line,
     print_facts,
@@ -20,7 +20,6 @@ from musvm.cli._terminal import (
     table,
 )
 from musvm.cli._training import Prepared, prepare, search
-from musvm.tables import Layout
 
 
 @app.command(
@@ -39,13 +38,9 @@ def diagnose(
     target: options.Target = None,
     universum_label: options.UniversumLabel = None,
     select: options.Select = "span",
-    kernel: Annotated[options.Kernel, typer.Option(help="The kernel.")] = options.Kernel.rbf,
-    gamma: Annotated[
-        str, typer.Option(metavar="LIST", help="Values of gamma to try: numbers, scale, auto.")
-    ] = "scale",
-    scale: Annotated[
-        bool, typer.Option("--scale/--no-scale", help="Scale numeric columns.")
-    ] = True,
+    kernel: options.KernelName = options.Kernel.rbf,
+    gamma: options.Gammas = "scale",
+    scale: options.Scale = True,
     as_json: options.Json = False,
     format: options.FileFormat = None,
     categorical: options.Categorical = None,
@@ -65,18 +60,12 @@ def diagnose(
     """
     if not universum and universum_label is None:
         raise typer.BadParameter("give a table, or --universum-label", param_hint="UNIVERSUM")
-    layout = Layout(
-        labelled=True,
-        target=target,
-        categorical=tuple(categorical or ()),
-        ignored=tuple(ignore or ()),
-        header=not no_header,
-        reorder=reorder,
-        zero_based=zero_based,
+    layout = training_layout(
+        target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
     parameters = {
         "kernel": kernel.value,
-        "gammas": options.numbers(gamma, words=("scale", "auto"), lowest=0, option="--gamma"),
+        "gammas": options.gammas(gamma),
         "criterion": options.criterion(select),
     }
     with mistakes_in_one_line():

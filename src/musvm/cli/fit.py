@@ -12,7 +12,7 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import Tables, check_writable, read_tables, writing
+from musvm.cli._files import Tables, check_writable, read_tables, training_layout, writing
 from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
 from musvm.cli._training import (
     Prepared,
@@ -21,7 +21,6 @@ from musvm.cli._training import (
     search,
 )
 from musvm.model_file import describe, to_bytes
-from musvm.tables import Layout
 
 CRITERIA = {
     "span": "a span bound on the leave-one-out error",
@@ -45,13 +44,11 @@ def fit(
     universum: options.Universum = None,
     universum_label: options.UniversumLabel = None,
     select: options.Select = "span",
-    kernel: Annotated[options.Kernel, typer.Option(help="The kernel.")] = options.Kernel.rbf,
+    kernel: options.KernelName = options.Kernel.rbf,
     C: Annotated[
         str, typer.Option("--C", metavar="LIST", help="Values of C to try.")
     ] = "0.0001,0.001,0.01,0.1,1,10,100,1000",
-    gamma: Annotated[
-        str, typer.Option(metavar="LIST", help="Values of gamma to try: numbers, scale, auto.")
-    ] = "scale",
+    gamma: options.Gammas = "scale",
     degree: Annotated[int, typer.Option(min=1, help="Degree of the kernel poly.")] = 3,
     coef0: Annotated[float, typer.Option(help="Constant of the kernels poly and sigmoid.")] = 0.0,
     delta: Annotated[
@@ -63,9 +60,7 @@ def fit(
     loss: Annotated[
         options.Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
     ] = options.Loss.sum,
-    scale: Annotated[
-        bool, typer.Option("--scale/--no-scale", help="Scale numeric columns.")
-    ] = True,
+    scale: options.Scale = True,
     accept: Annotated[
         float,
         typer.Option(
@@ -99,12 +94,7 @@ def fit(
     Status: 0 done, 1 the data or a file was refused, 2 wrong command line.
     """
     parameters = {
-        "Cs": options.numbers(C, lowest=1e-300, option="--C"),
-        "gammas": options.numbers(gamma, words=("scale", "auto"), lowest=0, option="--gamma"),
-        "deltas": options.numbers(delta, lowest=0, option="--delta"),
-        "universum_weights": options.numbers(
-            weight, words=("balanced",), lowest=0, option="--weight"
-        ),
+        **_grids(C, gamma, delta, weight),
         "kernel": kernel.value,
         "degree": degree,
         "coef0": coef0,
@@ -112,23 +102,10 @@ def fit(
         "criterion": options.criterion(select),
         "n_jobs": jobs,
     }
-    layout = Layout(
-        labelled=True,
-        target=target,
-        categorical=tuple(categorical or ()),
-        ignored=tuple(ignore or ()),
-        header=not no_header,
-        reorder=reorder,
-        zero_based=zero_based,
+    layout = training_layout(
+        target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
-    if jobs == 0:
-        raise typer.BadParameter(
-            "use -1 for all cores, or a number of processes", param_hint="--jobs"
-        )
-    check_writable(out, force=force, option="--out")
-    if report is not None:
-        check_writable(report, force=force, option="--report")
-        _require_plotly()
+    _check_outputs(out, report, force)
     with mistakes_in_one_line():
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
@@ -136,22 +113,46 @@ def fit(
         facts = _facts(tables, data, found)
         facts["universum_label"] = universum_label
         facts["rejection"] = _rejection(data, found, accept)
-        content = to_bytes(data.pipeline(found.best_estimator_), facts)
-        with writing(out) as file:
-            file.write(content)
+        _write_model(found, data, facts, out)
         if report is not None:
             _write_report(found, data, report, tables.train.path)
+    _tell(facts, out, report, as_json=as_json)
+
+
+def _grids(C: str, gamma: str, delta: str, weight: str) -> dict[str, Any]:
+    """The values to try, as `UniversumSVCCV` takes them."""
+    return {
+        "Cs": options.numbers(C, lowest=1e-300, option="--C"),
+        "gammas": options.gammas(gamma),
+        "deltas": options.numbers(delta, lowest=0, option="--delta"),
+        "universum_weights": options.numbers(
+            weight, words=("balanced",), lowest=0, option="--weight"
+        ),
+    }
+
+
+def _check_outputs(out: Path, report: Path | None, force: bool) -> None:
+    """Find out before the work, not after it, that a file cannot be written."""
+    check_writable(out, force=force, option="--out")
+    if report is None:
+        return
+    check_writable(report, force=force, option="--report")
+    if find_spec("plotly") is None:
+        fail("a report needs the package plotly: pip install 'musvm[report]'")
+
+
+def _write_model(found: Any, data: Prepared, facts: dict[str, Any], path: Path) -> None:
+    content = to_bytes(data.pipeline(found.best_estimator_), facts)
+    with writing(path) as file:
+        file.write(content)
+
+
+def _tell(facts: dict[str, Any], out: Path, report: Path | None, *, as_json: bool) -> None:
     written = {"model": str(out), **({} if report is None else {"report": str(report)})}
     if as_json:
         print_json({**facts, "written": written})
     else:
         print_facts({**_in_words(facts), **written})
-
-
-def _require_plotly() -> None:
-    """Find out before the work, not after it, that no report can be written."""
-    if find_spec("plotly") is None:
-        fail("a report needs the package plotly: pip install 'musvm[report]'")
 
 
 def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:

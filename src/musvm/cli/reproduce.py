@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._terminal import fail
 
@@ -40,11 +41,6 @@ class Dataset(StrEnum):
 class Split(StrEnum):
     random = "random"
     tracks = "tracks"
-
-
-class Loss(StrEnum):
-    sum = "sum"
-    max = "max"
 
 
 class Criterion(StrEnum):
@@ -93,7 +89,11 @@ def reproduce(
     ] = None,
     partitions: Annotated[int, typer.Option(min=2, help="Random partitions.")] = 10,
     jobs: Annotated[
-        int, typer.Option(help="Processes; -1 for one per core. The timing always uses one.")
+        int,
+        typer.Option(
+            callback=options.check_jobs,
+            help="Processes; -1 for one per core. The timing always uses one.",
+        ),
     ] = 2,
     out: Annotated[
         Path, typer.Option(file_okay=False, help="Folder for results and finished cells.")
@@ -106,8 +106,8 @@ def reproduce(
         Criterion, typer.Option(help="What chooses the models of Tables 2 and 4.")
     ] = Criterion.cv,
     loss: Annotated[
-        Loss, typer.Option(help="Universum loss: 'sum' is eq. (4), 'max' is eq. (2).")
-    ] = Loss.sum,
+        options.Loss, typer.Option(help="Universum loss: 'sum' is eq. (4), 'max' is eq. (2).")
+    ] = options.Loss.sum,
     weight: Annotated[
         Weight, typer.Option(help="C*/C: n/(mL), or searched around it.")
     ] = Weight.balanced,
@@ -138,10 +138,6 @@ def reproduce(
     Writes a results file (JSON), a table (Markdown) and a figure to the folder, and prints the
     table. A run that was interrupted continues where it was when it is started again.
     """
-    if jobs == 0:
-        raise typer.BadParameter(
-            "use -1 for all cores, or a number of processes", param_hint="--jobs"
-        )
     from musvm.experiments.data import Features, load_data
     from musvm.experiments.protocol import Study
 
