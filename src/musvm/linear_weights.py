@@ -25,7 +25,7 @@ computed afresh in doubles, for a gap that counts. Where floats had it wrong, do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,10 @@ import scipy.sparse as sp
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual._linear import (
-    compress,
+    collect_entries,
     count_nonzeros,
     decision_values,
+    find_nonzeros,
     squared_norms,
     sweep,
     weights,
@@ -78,7 +79,7 @@ class RowsOfPoints:
     starts: IntArray
     stops: IntArray
     dense: bool = False
-    scan: bool = False
+    indirect: bool = False
 
     @property
     def form(self) -> tuple[Any, ...]:
@@ -98,7 +99,7 @@ class RowsOfPoints:
         F = np.empty((len(self.starts), n_classes))
 
         def compute(piece: slice) -> None:
-            decision_values(*self.form, self.scan, V, piece.start, piece.stop, F)
+            decision_values(*self.form, self.indirect, V, piece.start, piece.stop, F)
 
         workers.each(len(F), compute, PIECE)
         return F
@@ -106,75 +107,75 @@ class RowsOfPoints:
     def weights(self, alpha: FloatArray, d: int) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
         V = zero_weights(d, alpha.shape[1], np.float64)
-        weights(*self.form, self.scan, alpha, V)
+        weights(*self.form, self.indirect, alpha, V)
         return V
 
 
 class Points:
-    """Some rows of X, dense or CSR.
-
-    Attributes
-    ----------
-    exact : all rows of X, in doubles, where they are
-    """
+    """Some rows of X, dense or CSR, with the products that certify a solution."""
 
     def __init__(self, X: Any, rows: IntArray, workers: Workers) -> None:
         self.X: Any = X if sp.issparse(X) else np.ascontiguousarray(X)
         self.rows = rows
         self.workers = workers
-        self._bounds = X.indptr.astype(np.intp) if sp.issparse(X) else self._count()
-        self.exact = self._where_they_are()
+        self._exact = self._where_they_are()
+
+    def _where_they_are(self) -> RowsOfPoints:
+        """All rows of X, in doubles; nothing is copied but the columns of what is not zero."""
+        X = self.X
+        if sp.issparse(X):
+            bounds, columns = X.indptr.astype(np.intp), X.indices.astype(np.intc, copy=False)
+            return RowsOfPoints(X.data, columns, bounds[:-1], bounds[1:])
+        bounds = self._count()
+        if bounds[-1] > DENSE * X.size:
+            bounds, columns = np.arange(len(X) + 1) * X.shape[1], np.arange(X.shape[1])
+            return RowsOfPoints(
+                X.ravel(), columns.astype(np.intc), bounds[:-1], bounds[1:], dense=True
+            )
+        columns = np.empty(bounds[-1], np.intc)
+        self.workers.each(
+            len(X), lambda p: find_nonzeros(X, p.start, p.stop, bounds, columns), PIECE
+        )
+        return RowsOfPoints(X.ravel(), columns, bounds[:-1], bounds[1:], indirect=True)
 
     def _count(self) -> IntArray:
         """Where the entries of every row begin once those that are zero are left out."""
-        bounds = np.zeros(len(self.X) + 1, dtype=np.intp)
-
-        def compute(piece: slice) -> None:
-            count_nonzeros(self.X, piece.start, piece.stop, bounds[1:])
-
-        self.workers.each(len(self.X), compute, PIECE)
+        X, bounds = self.X, np.zeros(len(self.X) + 1, dtype=np.intp)
+        self.workers.each(len(X), lambda p: count_nonzeros(X, p.start, p.stop, bounds[1:]), PIECE)
         np.cumsum(bounds, out=bounds)
         return bounds
-
-    def _where_they_are(self) -> RowsOfPoints:
-        X, bounds = self.X, self._bounds
-        if sp.issparse(X):
-            columns = X.indices.astype(np.intc, copy=False)
-            return RowsOfPoints(X.data, columns, bounds[:-1], bounds[1:])
-        places = np.arange(len(X) + 1) * X.shape[1]
-        columns = np.arange(X.shape[1], dtype=np.intc)
-        scan = bool(bounds[-1] <= DENSE * X.size)
-        return RowsOfPoints(X.ravel(), columns, places[:-1], places[1:], dense=True, scan=scan)
 
     def weights(self, alpha: FloatArray) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
         everywhere = np.zeros((self.X.shape[0], alpha.shape[1]))
         everywhere[self.rows] = alpha
-        return self.exact.weights(everywhere, self.X.shape[1])
+        return self._exact.weights(everywhere, self.X.shape[1])
 
     def decision_values(self, V: FloatArray, n_classes: int) -> FloatArray:
         """X V, (M, L)."""
-        return self.exact.decision_values(V, n_classes, self.workers)[self.rows]
+        return self._exact.decision_values(V, n_classes, self.workers)[self.rows]
 
     def for_sweeps(self, dtype: Any) -> RowsOfPoints:
         """In this precision, without zeros if there are many."""
-        every = self._packed(dtype) if self.exact.scan else self._cast(dtype)
-        return replace(every, starts=every.starts[self.rows], stops=every.stops[self.rows])
+        exact, rows = self._exact, self.rows
+        data = self._compressed(dtype) if exact.indirect else self._cast(dtype)
+        return RowsOfPoints(data, exact.columns, exact.starts[rows], exact.stops[rows], exact.dense)
 
-    def _cast(self, dtype: Any) -> RowsOfPoints:
+    def _cast(self, dtype: Any) -> Any:
         # In rows that take no part anything may overflow.
         with np.errstate(over="ignore"):
-            return replace(self.exact, data=self.exact.data.astype(dtype, copy=False))
+            return self._exact.data.astype(dtype, copy=False)
 
-    def _packed(self, dtype: Any) -> RowsOfPoints:
-        bounds = self._bounds
-        data, columns = np.empty(bounds[-1], dtype), np.empty(bounds[-1], np.intc)
+    def _compressed(self, dtype: Any) -> Any:
+        exact, data = self._exact, np.empty(len(self._exact.columns), dtype)
 
         def compute(piece: slice) -> None:
-            compress(self.X, piece.start, piece.stop, bounds, data, columns)
+            collect_entries(
+                self.X, exact.columns, exact.starts, exact.stops, piece.start, piece.stop, data
+            )
 
         self.workers.each(len(self.X), compute, PIECE)
-        return RowsOfPoints(data, columns, bounds[:-1], bounds[1:])
+        return data
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ entries of x_i.
 
 Points are compressed rows, of floats or doubles: the entries of row i are data[starts[i]:stops[i]],
 in the `columns` of the same places. If all rows have all d columns (`dense`), `columns` lists them
-once; where most of those entries are zero, products can look for the others first (`scan`). V has
-one row per feature, padded with zeros to `width`, a whole number of tiles of labels.
+once. If only the columns are compressed (`indirect`), the entries are data[i d + column]. V has one
+row per feature, padded with zeros to `width`, a whole number of tiles of labels.
 """
 
 from cython cimport floating
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -282,29 +283,13 @@ def sweep(
     free(f)
 
 
-cdef inline Py_ssize_t find_nonzeros(
-    const floating* x, Py_ssize_t d, int* places
+cdef inline void collect(
+    const floating* x, const int* j, Py_ssize_t size, floating* entries
 ) noexcept nogil:
-    """Write the columns of the entries that are not zero, and room for one more; their number.
-
-    Zeros come in no order that a processor could guess, so there are no branches: a place is
-    always written and the count moved on only if the entry is not zero.
-    """
-    cdef Py_ssize_t k, count = 0
-    for k in range(d):
-        places[count] = <int>k
-        count += x[k] != 0.0
-    return count
-
-
-cdef inline Py_ssize_t pack(
-    const floating* x, Py_ssize_t d, floating* entries, int* places
-) noexcept nogil:
-    """The entries that are not zero as well."""
-    cdef Py_ssize_t k, count = find_nonzeros(x, d, places)
-    for k in range(count):
-        entries[k] = x[places[k]]
-    return count
+    """The entries of a dense row in some columns."""
+    cdef Py_ssize_t k
+    for k in range(size):
+        entries[k] = x[j[k]]
 
 
 def weights(
@@ -313,7 +298,7 @@ def weights(
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
-    bint scan,
+    bint indirect,
     const double[:, ::1] alpha,
     double[:, ::1] V,
 ):
@@ -323,10 +308,7 @@ def weights(
     cdef const double* x
     cdef const int* j
     cdef double* a = <double*>malloc((width + d) * sizeof(double))
-    cdef int* places = <int*>malloc((d + 1) * sizeof(int))
-    if a == NULL or places == NULL:
-        free(a)
-        free(places)
+    if a == NULL:
         raise MemoryError()
     with nogil:
         for l in range(width):
@@ -338,15 +320,14 @@ def weights(
                 used = used or a[l] != 0.0
             if not used:
                 continue
-            x = &data[starts[i]]
+            x = &data[i * d if indirect else starts[i]]
             j = &columns[0] if dense else &columns[starts[i]]
             size = stops[i] - starts[i]
-            if scan:
-                size = pack(x, size, a + width, places)
-                x, j = a + width, places
+            if indirect:
+                collect(x, j, size, a + width)
+                x = a + width
             scatter(x, j, size, &V[0, 0], width, a)
     free(a)
-    free(places)
 
 
 def decision_values(
@@ -355,7 +336,7 @@ def decision_values(
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
-    bint scan,
+    bint indirect,
     const floating[:, ::1] V,
     Py_ssize_t first,
     Py_ssize_t last,
@@ -366,26 +347,22 @@ def decision_values(
     cdef const floating* x
     cdef const int* j
     cdef floating* f = <floating*>malloc((width + d) * sizeof(floating))
-    cdef int* places = <int*>malloc((d + 1) * sizeof(int))
-    if f == NULL or places == NULL:
-        free(f)
-        free(places)
+    if f == NULL:
         raise MemoryError()
     with nogil:
         for i in range(first, last):
-            if i + AHEAD < last:
+            if i + AHEAD < last and not indirect:
                 fetch_row(data, columns, starts, stops, dense, i + AHEAD)
-            x = &data[starts[i]]
+            x = &data[i * d if indirect else starts[i]]
             j = &columns[0] if dense else &columns[starts[i]]
             size = stops[i] - starts[i]
-            if scan:
-                size = pack(x, size, f + width, places)
-                x, j = f + width, places
+            if indirect:
+                collect(x, j, size, f + width)
+                x = f + width
             gather(x, j, size, &V[0, 0], width, f)
             for l in range(L):
                 F[i, l] = f[l]
     free(f)
-    free(places)
 
 
 def squared_norms(
@@ -420,20 +397,41 @@ def count_nonzeros(
             counts[i] = count
 
 
-def compress(
+def find_nonzeros(
     const double[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] starts,
-    floating[::1] data, int[::1] columns,
+    int[::1] columns,
 ):
-    """Write those of row i, and their columns, from starts[i] on."""
-    cdef Py_ssize_t i, k, count, start, d = X.shape[1]
+    """Write their columns, of row i from starts[i] on."""
+    cdef Py_ssize_t i, k, count, d = X.shape[1]
     cdef int* places = <int*>malloc((d + 1) * sizeof(int))
     if places == NULL:
         raise MemoryError()
     with nogil:
         for i in range(first, last):
-            count = find_nonzeros(&X[i, 0], d, places)
-            start = starts[i]
-            for k in range(count):
-                data[start + k] = <floating>X[i, places[k]]
-                columns[start + k] = places[k]
+            # Zeros come in no order that a processor could guess, so there are no branches: a
+            # place is always written and the count moved on only if the entry is not zero. The
+            # last one may lie beyond the row's places, hence the room beside.
+            count = 0
+            for k in range(d):
+                places[count] = <int>k
+                count += X[i, k] != 0.0
+            if count:
+                memcpy(&columns[starts[i]], places, count * sizeof(int))
     free(places)
+
+
+def collect_entries(
+    const double[:, ::1] X,
+    const int[::1] columns,
+    const Py_ssize_t[::1] starts,
+    const Py_ssize_t[::1] stops,
+    Py_ssize_t first,
+    Py_ssize_t last,
+    floating[::1] data,
+):
+    """The entries of row i in those columns."""
+    cdef Py_ssize_t i, k
+    with nogil:
+        for i in range(first, last):
+            for k in range(starts[i], stops[i]):
+                data[k] = <floating>X[i, columns[k]]
