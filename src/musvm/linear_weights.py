@@ -94,15 +94,13 @@ class RowsOfPoints:
         workers.each(len(norms), compute, PIECE)
         return norms
 
-    def decision_values(self, V: Any, n_classes: int, workers: Workers) -> FloatArray:
-        """X V, (M, L)."""
-        F = np.empty((len(self.starts), n_classes))
+    def decision_values(self, V: Any, F: FloatArray, workers: Workers) -> None:
+        """F = X V, (M, L)."""
 
         def compute(piece: slice) -> None:
             decision_values(*self.form, self.indirect, V, piece.start, piece.stop, F)
 
         workers.each(len(F), compute, PIECE)
-        return F
 
     def weights(self, alpha: FloatArray, d: int) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
@@ -153,7 +151,9 @@ class Points:
 
     def decision_values(self, V: FloatArray, n_classes: int) -> FloatArray:
         """X V, (M, L)."""
-        return self._exact.decision_values(V, n_classes, self.workers)[self.rows]
+        F = np.empty((self.X.shape[0], n_classes))
+        self._exact.decision_values(V, F, self.workers)
+        return F[self.rows]
 
     def for_sweeps(self, dtype: Any) -> RowsOfPoints:
         """In this precision, without zeros if there are many."""
@@ -180,7 +180,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Survey:
-    """alpha, F and every row's share of the gap."""
+    """alpha, F and every row's share of the gap; alpha and F until the next round."""
 
     alpha: FloatArray
     F: FloatArray
@@ -203,7 +203,8 @@ class _Descent:
         self.all_points = Points(X, chosen, workers)
         self.rows = rows
         self.workers = workers
-        self.mean = np.zeros((len(chosen), rows.n_classes))
+        # Written to in every round: memory that is used for the first time is slow.
+        self.mean, self.F = np.zeros((2, len(chosen), rows.n_classes))
         self.n_rounds = 0
         longest = self.use(np.float32)
         low, high = SAFE
@@ -227,8 +228,8 @@ class _Descent:
         """Begin at the mean, whose weights are V."""
         self.alpha = self.mean.copy()
         self.V = zero_weights(len(V), self.rows.n_classes, self.dtype)
-        self.V[...] = V
-        self.mean_V = self.V
+        self.mean_V = zero_weights(len(V), self.rows.n_classes, self.dtype)
+        self.V[...] = self.mean_V[...] = V
 
     def sweeps(self, active: IntArray, n: int, random_state: np.random.RandomState) -> None:
         """Sweep n times over the active points, and take the mean: one round."""
@@ -244,16 +245,16 @@ class _Descent:
             if k >= uncounted:
                 alpha += self.alpha[active]
                 V += self.V
-        self.mean = self.alpha.copy()
+        self.mean[...] = self.alpha
         self.mean[active] = alpha / (n - uncounted)
-        self.mean_V = (V / (n - uncounted)).astype(self.dtype)
+        self.mean_V[...] = V / (n - uncounted)
 
     def survey_at_zero(self) -> Survey:
-        return self._survey_of(np.zeros_like(self.mean))
+        return self._survey_of(self.F)
 
     def survey(self) -> Survey:
-        L = self.rows.n_classes
-        return self._survey_of(self.points.decision_values(self.mean_V, L, self.workers))
+        self.points.decision_values(self.mean_V, self.F, self.workers)
+        return self._survey_of(self.F)
 
     def certify(self) -> Survey:
         """A survey with V and F computed afresh in doubles; descent goes on from there."""
