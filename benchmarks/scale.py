@@ -203,7 +203,10 @@ def growth(report: Report, quick: bool) -> None:
         axis.set(xlabel=GROWTH_LABELS[name], ylabel="time per round (s)", title=f"along {name}")
         axis.set_xticks(values, [str(value) for value in values])
         axis.minorticks_off()
-        axis.legend(fontsize=8)
+        # Room for the legend above the curves.
+        low, high = axis.get_ylim()
+        axis.set_ylim(low, high * (high / low) ** 0.45)
+        axis.legend(fontsize=8, loc="upper left")
     report.picture(figure, "curves")
     report.add(table)
 
