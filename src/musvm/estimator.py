@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import FitProgress
+from musvm._projections import leads
 from musvm._threads import one_blas_thread
 from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
 from musvm.dual.solve import DualSolution
@@ -492,10 +493,7 @@ such arrays, default=None
             from musvm.device import reading
 
             return tensors.give_back(reading.leads(F), X)
-        second, first = np.partition(F, -2, axis=1)[:, -2:].T
-        best_other = np.repeat(first[:, None], F.shape[1], axis=1)
-        best_other[np.arange(len(F)), F.argmax(axis=1)] = second
-        return F - best_other
+        return leads(F)
 
     def universum_score(self, X: Any) -> FloatArray:
         """How much points look like the classes rather than like the universum.

@@ -72,8 +72,23 @@ class Rows(Protocol):
     def own(self) -> tuple[Any, Any]: ...
 
 
+class _Labelled:
+    """What follows from the labels of the training points."""
+
+    y: IntArray
+
+    @property
+    def n_train(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def own(self) -> tuple[Any, Any]:
+        """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
+        return namespace(self.y).arange(len(self.y), device=device(self.y)), self.y
+
+
 @dataclass(frozen=True)
-class DualRows:
+class DualRows(_Labelled):
     """`Rows` by themselves, for solvers that never hold K; the attributes of `DualProblem`."""
 
     y: IntArray
@@ -89,14 +104,6 @@ class DualRows:
     def n_points(self) -> int:
         return len(self.caps)
 
-    @property
-    def n_train(self) -> int:
-        return len(self.y)
-
-    @cached_property
-    def own(self) -> tuple[Any, Any]:
-        return _own_entries(self.y)
-
     def at(self, points: IntArray) -> DualRows:
         """The rows of some points, given in ascending order."""
         training = points[: np.searchsorted(points, self.n_train)]
@@ -110,7 +117,7 @@ class DualRows:
 
 
 @dataclass(frozen=True)
-class DualProblem:
+class DualProblem(_Labelled):
     """One instance of the problem above.
 
     Attributes
@@ -139,19 +146,6 @@ class DualProblem:
     @property
     def n_points(self) -> int:
         return len(self.gram)
-
-    @property
-    def n_train(self) -> int:
-        return len(self.y)
-
-    @cached_property
-    def own(self) -> tuple[Any, Any]:
-        return _own_entries(self.y)
-
-
-def _own_entries(y: Any) -> tuple[Any, Any]:
-    """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
-    return namespace(y).arange(len(y), device=device(y)), y
 
 
 def _require_valid(rows: Rows) -> None:

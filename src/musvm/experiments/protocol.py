@@ -35,12 +35,11 @@ from musvm.dual.problem import UniversumLoss
 from musvm.experiments.data import Data, Features, Partition, draw_partition
 from musvm.experiments.models import Direct, Judged, ModelFamily, OneVsRest
 from musvm.experiments.settings import C_GRID, DELTA_GRID, SETTINGS, Setting
+from musvm.search.choose import EQUAL
 from musvm.universum import random_average
 
 # C*/C relative to n / (mL), where it is searched.
 WEIGHT_FACTORS = (0.01, 0.1, 1.0, 10.0)
-# Errors that differ by less are equal: they are shares of a few hundred points.
-EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
