@@ -252,6 +252,18 @@ def test_the_number_of_threads_changes_no_digit(sparse, monkeypatch):
     assert found[0].gap == found[1].gap
 
 
+def test_how_columns_are_counted_changes_no_digit(monkeypatch):
+    case = digits(n=200, m=60)
+    X = case.X * (case.X > 0.5)
+    short = Points(X, np.arange(len(X)), Workers()).for_sweeps(np.float32).columns
+    alpha = Case(X, case.rows).solve().alpha
+    monkeypatch.setattr(linear_weights, "MANY_COLUMNS", X.shape[1] - 1)
+    long = Points(X, np.arange(len(X)), Workers()).for_sweeps(np.float32).columns
+    assert (short.itemsize, long.itemsize) == (2, 4)
+    assert np.array_equal(short, long)
+    assert np.array_equal(Case(X, case.rows).solve().alpha, alpha)
+
+
 @pytest.mark.parametrize("solver", ["gram", "working-set", "linear"])
 def test_the_number_of_threads_changes_no_digit_of_the_weights(solver):
     X, y = load_digits(return_X_y=True)

@@ -50,6 +50,8 @@ from musvm.kernels import require_finite
 
 # Points with a larger share of entries that are not zero stay as they are.
 DENSE = 0.5
+# So many columns can be counted in 16 bits.
+MANY_COLUMNS = 2**16
 # A point is active if its gap exceeds this share of the mean.
 ACTIVE_SHARE = 0.1
 # Visits of points in the sweeps of a round, relative to the number of points: in the first round,
@@ -130,7 +132,7 @@ class Points:
             return RowsOfPoints(
                 X.ravel(), columns.astype(np.intc), bounds[:-1], bounds[1:], dense=True
             )
-        columns = np.empty(bounds[-1], np.intc)
+        columns = np.empty(bounds[-1], np.intc if X.shape[1] > MANY_COLUMNS else np.ushort)
         self.workers.each(
             len(X), lambda p: find_nonzeros(X, p.start, p.stop, bounds, columns), PIECE
         )

@@ -21,11 +21,13 @@ from musvm.dual._blocks cimport training_block, universum_block
 # The products are in C, where several labels can be said to be one vector. A tile is 4, 8 or 16
 # labels, few enough for their sums to stay in registers. Tiles are compiled for the vectors that
 # every processor of the kind has, of 16 bytes, and for those of 32 bytes, which are taken where
-# this processor has them. Both add up every label in the same order, and no product is fused with a sum
-# (`meson.build`), so they agree to the last digit.
+# this processor has them. Both add up every label in the same order, and no product is fused with
+# a sum (`meson.build`), so they agree to the last digit.
 cdef extern from *:
     """
     #include <stddef.h>
+
+    typedef unsigned short small;
 
     #if defined(__GNUC__)
     #define VECTOR(real, bytes) \\
@@ -46,10 +48,9 @@ cdef extern from *:
     }
 
     /* f = x V and V += x^T c for n labels, `count` vectors of `bytes` bytes. */
-    #define DEFINE_TILE(target, level, real, n, bytes, count) \\
-    typedef VECTOR(real, bytes) real##n##level; \\
-    target static void gather_##real##n##level( \\
-        const real* x, const int* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
+    #define DEFINE_TILE_OF(target, level, real, place, n, bytes, count) \\
+    target static void gather_##real##_##place##n##level( \\
+        const real* x, const place* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
     ) { \\
         real##n##level even[count] = {{0}}, odd[count] = {{0}}; \\
         ptrdiff_t k = 0; \\
@@ -70,8 +71,8 @@ cdef extern from *:
             ((real##n##level*)f)[b] = even[b]; \\
         } \\
     } \\
-    target static void scatter_##real##n##level( \\
-        const real* x, const int* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
+    target static void scatter_##real##_##place##n##level( \\
+        const real* x, const place* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
     ) { \\
         real##n##level change[count]; \\
         UNROLL for (int b = 0; b < count; b++) change[b] = ((const real##n##level*)c)[b]; \\
@@ -81,27 +82,36 @@ cdef extern from *:
         } \\
     }
 
-    #define DEFINE_PRODUCTS(level, real) \\
-    static void gather_##real##level( \\
-        const real* x, const int* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
+    #define DEFINE_TILE(target, level, real, n, bytes, count) \\
+    typedef VECTOR(real, bytes) real##n##level; \\
+    DEFINE_TILE_OF(target, level, real, int, n, bytes, count) \\
+    DEFINE_TILE_OF(target, level, real, small, n, bytes, count)
+
+    #define DEFINE_PRODUCTS_OF(level, real, place) \\
+    static void gather_##real##_##place##level( \\
+        const real* x, const place* j, ptrdiff_t size, const real* V, ptrdiff_t width, real* f \\
     ) { \\
         ptrdiff_t l = 0; \\
         for (; l + 16 <= width; l += 16) \\
-            gather_##real##16##level(x, j, size, V + l, width, f + l); \\
+            gather_##real##_##place##16##level(x, j, size, V + l, width, f + l); \\
         for (; l + 8 <= width; l += 8) \\
-            gather_##real##8##level(x, j, size, V + l, width, f + l); \\
-        if (l < width) gather_##real##4##level(x, j, size, V + l, width, f + l); \\
+            gather_##real##_##place##8##level(x, j, size, V + l, width, f + l); \\
+        if (l < width) gather_##real##_##place##4##level(x, j, size, V + l, width, f + l); \\
     } \\
-    static void scatter_##real##level( \\
-        const real* x, const int* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
+    static void scatter_##real##_##place##level( \\
+        const real* x, const place* j, ptrdiff_t size, real* V, ptrdiff_t width, const real* c \\
     ) { \\
         ptrdiff_t l = 0; \\
         for (; l + 16 <= width; l += 16) \\
-            scatter_##real##16##level(x, j, size, V + l, width, c + l); \\
+            scatter_##real##_##place##16##level(x, j, size, V + l, width, c + l); \\
         for (; l + 8 <= width; l += 8) \\
-            scatter_##real##8##level(x, j, size, V + l, width, c + l); \\
-        if (l < width) scatter_##real##4##level(x, j, size, V + l, width, c + l); \\
+            scatter_##real##_##place##8##level(x, j, size, V + l, width, c + l); \\
+        if (l < width) scatter_##real##_##place##4##level(x, j, size, V + l, width, c + l); \\
     }
+
+    #define DEFINE_PRODUCTS(level, real) \\
+    DEFINE_PRODUCTS_OF(level, real, int) \\
+    DEFINE_PRODUCTS_OF(level, real, small)
 
     DEFINE_TILE(, _short, float, 4, 16, 1)
     DEFINE_TILE(, _short, float, 8, 16, 2)
@@ -113,18 +123,22 @@ cdef extern from *:
     DEFINE_PRODUCTS(_short, double)
 
     /* Those that are taken. */
-    static void (*gather_floats)(
-        const float*, const int*, ptrdiff_t, const float*, ptrdiff_t, float*);
-    static void (*scatter_floats)(
-        const float*, const int*, ptrdiff_t, float*, ptrdiff_t, const float*);
-    static void (*gather_doubles)(
-        const double*, const int*, ptrdiff_t, const double*, ptrdiff_t, double*);
-    static void (*scatter_doubles)(
-        const double*, const int*, ptrdiff_t, double*, ptrdiff_t, const double*);
+    #define DECLARE(real, place) \\
+    static void (*gather_##real##_##place)( \\
+        const real*, const place*, ptrdiff_t, const real*, ptrdiff_t, real*); \\
+    static void (*scatter_##real##_##place)( \\
+        const real*, const place*, ptrdiff_t, real*, ptrdiff_t, const real*);
+    DECLARE(float, int)
+    DECLARE(float, small)
+    DECLARE(double, int)
+    DECLARE(double, small)
 
+    #define USE_OF(level, real, place) \\
+        gather_##real##_##place = gather_##real##_##place##level, \\
+        scatter_##real##_##place = scatter_##real##_##place##level
     #define USE(level) \\
-        gather_floats = gather_float##level, scatter_floats = scatter_float##level, \\
-        gather_doubles = gather_double##level, scatter_doubles = scatter_double##level
+        USE_OF(level, float, int), USE_OF(level, float, small), \\
+        USE_OF(level, double, int), USE_OF(level, double, small)
 
     #if defined(__GNUC__) && defined(__x86_64__)
     #define AVX2 __attribute__((target("avx2")))
@@ -146,16 +160,30 @@ cdef extern from *:
     static int choose_vectors(int may_be_long) { return USE(_short), 0; }
     #endif
     """
+    ctypedef unsigned short small
     void fetch(const void*, Py_ssize_t) noexcept nogil
     int choose_vectors(int) noexcept
-    void gather_floats(
+    void gather_float_int(
         const float*, const int*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
-    void gather_doubles(
+    void gather_float_small(
+        const float*, const small*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
+    void gather_double_int(
         const double*, const int*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
-    void scatter_floats(
+    void gather_double_small(
+        const double*, const small*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
+    void scatter_float_int(
         const float*, const int*, Py_ssize_t, float*, Py_ssize_t, const float*) noexcept nogil
-    void scatter_doubles(
+    void scatter_float_small(
+        const float*, const small*, Py_ssize_t, float*, Py_ssize_t, const float*) noexcept nogil
+    void scatter_double_int(
         const double*, const int*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
+    void scatter_double_small(
+        const double*, const small*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
+
+# Of the columns of points; the shorter ones take half the memory.
+ctypedef fused place:
+    small
+    int
 
 
 def use_long_vectors(bint wanted):
@@ -188,26 +216,40 @@ def zero_weights(Py_ssize_t d, Py_ssize_t n_labels, dtype):
 
 
 cdef inline void gather(
-    const floating* x, const int* j, Py_ssize_t n, const floating* V, Py_ssize_t width, floating* f
+    const floating* x, const place* j, Py_ssize_t n,
+    const floating* V, Py_ssize_t width, floating* f,
 ) noexcept nogil:
     if floating is double:
-        gather_doubles(x, j, n, V, width, f)
+        if place is int:
+            gather_double_int(x, j, n, V, width, f)
+        else:
+            gather_double_small(x, j, n, V, width, f)
     else:
-        gather_floats(x, j, n, V, width, f)
+        if place is int:
+            gather_float_int(x, j, n, V, width, f)
+        else:
+            gather_float_small(x, j, n, V, width, f)
 
 
 cdef inline void scatter(
-    const floating* x, const int* j, Py_ssize_t n, floating* V, Py_ssize_t width, const floating* c
+    const floating* x, const place* j, Py_ssize_t n,
+    floating* V, Py_ssize_t width, const floating* c,
 ) noexcept nogil:
     if floating is double:
-        scatter_doubles(x, j, n, V, width, c)
+        if place is int:
+            scatter_double_int(x, j, n, V, width, c)
+        else:
+            scatter_double_small(x, j, n, V, width, c)
     else:
-        scatter_floats(x, j, n, V, width, c)
+        if place is int:
+            scatter_float_int(x, j, n, V, width, c)
+        else:
+            scatter_float_small(x, j, n, V, width, c)
 
 
 cdef inline void fetch_row(
     const floating[::1] data,
-    const int[::1] columns,
+    const place[::1] columns,
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
@@ -217,12 +259,12 @@ cdef inline void fetch_row(
     cdef Py_ssize_t start = starts[i], size = stops[i] - starts[i]
     fetch(&data[start], size * sizeof(floating))
     if not dense:
-        fetch(&columns[start], size * sizeof(int))
+        fetch(&columns[start], size * sizeof(place))
 
 
 def sweep(
     const floating[::1] data,
-    const int[::1] columns,
+    const place[::1] columns,
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
@@ -240,7 +282,7 @@ def sweep(
     cdef Py_ssize_t k, i, l, start, size
     cdef double q
     cdef bint moved
-    cdef const int* j
+    cdef const place* j
     cdef double* old
     cdef double* a = <double*>malloc(3 * L * sizeof(double))
     cdef floating* f = <floating*>malloc(2 * width * sizeof(floating))
@@ -284,7 +326,7 @@ def sweep(
 
 
 cdef inline void collect(
-    const floating* x, const int* j, Py_ssize_t size, floating* entries
+    const floating* x, const place* j, Py_ssize_t size, floating* entries
 ) noexcept nogil:
     """The entries of a dense row in some columns."""
     cdef Py_ssize_t k
@@ -294,7 +336,7 @@ cdef inline void collect(
 
 def weights(
     const double[::1] data,
-    const int[::1] columns,
+    const place[::1] columns,
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
@@ -306,7 +348,7 @@ def weights(
     cdef Py_ssize_t i, l, size, d = V.shape[0], L = alpha.shape[1], width = V.shape[1]
     cdef bint used
     cdef const double* x
-    cdef const int* j
+    cdef const place* j
     cdef double* a = <double*>malloc((width + d) * sizeof(double))
     if a == NULL:
         raise MemoryError()
@@ -332,7 +374,7 @@ def weights(
 
 def decision_values(
     const floating[::1] data,
-    const int[::1] columns,
+    const place[::1] columns,
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     bint dense,
@@ -345,7 +387,7 @@ def decision_values(
     """F_i = x_i V for first <= i < last."""
     cdef Py_ssize_t i, l, size, d = V.shape[0], L = F.shape[1], width = V.shape[1]
     cdef const floating* x
-    cdef const int* j
+    cdef const place* j
     cdef floating* f = <floating*>malloc((width + d) * sizeof(floating))
     if f == NULL:
         raise MemoryError()
@@ -399,11 +441,11 @@ def count_nonzeros(
 
 def find_nonzeros(
     const double[:, ::1] X, Py_ssize_t first, Py_ssize_t last, const Py_ssize_t[::1] starts,
-    int[::1] columns,
+    place[::1] columns,
 ):
     """Write their columns, of row i from starts[i] on."""
     cdef Py_ssize_t i, k, count, d = X.shape[1]
-    cdef int* places = <int*>malloc((d + 1) * sizeof(int))
+    cdef place* places = <place*>malloc((d + 1) * sizeof(place))
     if places == NULL:
         raise MemoryError()
     with nogil:
@@ -413,16 +455,16 @@ def find_nonzeros(
             # last one may lie beyond the row's places, hence the room beside.
             count = 0
             for k in range(d):
-                places[count] = <int>k
+                places[count] = <place>k
                 count += X[i, k] != 0.0
             if count:
-                memcpy(&columns[starts[i]], places, count * sizeof(int))
+                memcpy(&columns[starts[i]], places, count * sizeof(place))
     free(places)
 
 
 def collect_entries(
     const double[:, ::1] X,
-    const int[::1] columns,
+    const place[::1] columns,
     const Py_ssize_t[::1] starts,
     const Py_ssize_t[::1] stops,
     Py_ssize_t first,
