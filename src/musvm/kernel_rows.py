@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from musvm._threads import Workers
+from musvm.dual import problem as statement
 from musvm.dual._descent import add_products, violations
 from musvm.dual.problem import DualRows, FloatArray, IntArray
-from musvm.dual.working_set import Survey, survey_of
+from musvm.dual.working_set import Survey
 from musvm.kernels import CHUNK, Kernel, require_finite
 
 SingleArray = NDArray[np.float32]
@@ -91,7 +92,7 @@ class KernelRows:
             self._alpha, self._F, rows.y, rows.caps, rows.delta, rows.universum_loss == "max",
             found,
         )  # fmt: skip
-        return survey_of(rows, self._alpha, self._F, found)
+        return Survey(found, *statement.gap_and_primal(rows, self._alpha, self._F))
 
     def take(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         return self._alpha[points], self._F[points]

@@ -69,6 +69,12 @@ class DualSolution:
     history: list[float] = field(repr=False, default_factory=list)
 
 
+def curvatures(diagonal: FloatArray) -> FloatArray:
+    """What descent divides by: k(x, x), or a little where that is zero or next to nothing."""
+    floor = 1e-12 * diagonal.max(initial=0.0)
+    return np.maximum(diagonal, floor if floor > 0 else 1.0)
+
+
 @dataclass
 class _State:
     """A feasible point: alpha and F = alpha K, class-major, and D there."""
@@ -88,9 +94,7 @@ class _Solver:
         self.tol = tol
         self.random_state = random_state
         self.newton: NewtonSolver | None = NewtonSolver(problem)
-        diagonal = problem.gram.diagonal()
-        floor = 1e-12 * diagonal.max(initial=0.0)
-        self.curvature = np.maximum(diagonal, floor if floor > 0 else 1.0)
+        self.curvature = curvatures(problem.gram.diagonal())
         self.is_max = problem.universum_loss == "max"
         self.descended = 0.0
         self.sweep_work = 2.0 * problem.n_points**2 * problem.n_classes
@@ -104,9 +108,7 @@ class _Solver:
         return statement.dual_objective(self.problem, alpha.T, F.T)
 
     def gap_and_primal(self, state: _State) -> tuple[float, float]:
-        alpha, F = state.alpha.T, state.F.T
-        gap = float(np.maximum(statement.row_gaps(self.problem, alpha, F), 0.0).sum())
-        return gap, statement.primal_objective(self.problem, alpha, F)
+        return statement.gap_and_primal(self.problem, state.alpha.T, state.F.T)
 
     def relative_gap(self, state: _State) -> float:
         gap, primal = self.gap_and_primal(state)

@@ -34,7 +34,7 @@ from musvm.dual.faces import Face, find_face, gradient, move
 from musvm.dual.newton import NotPositiveDefiniteError, damping
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
-from musvm.dual.solve import DualSolution
+from musvm.dual.solve import DualSolution, curvatures
 
 SIZE = 1500
 KEPT = 0.5
@@ -116,8 +116,7 @@ class _Rounds:
         self.size = min(SIZE, backend.size, rows.n_points)
         self.newton_every = backend.newton_every
         self.n_rounds = 0
-        floor = 1e-12 * backend.diagonal.max(initial=0.0)
-        self.curvature = np.maximum(backend.diagonal, floor if floor > 0 else 1.0)
+        self.curvature = curvatures(backend.diagonal)
 
     def choose(self, violations: FloatArray) -> IntArray:
         """The next working set, ascending."""
@@ -232,9 +231,3 @@ def solve_by_working_sets(
         callback=callback,
     )
     return as_solution(*backend.solution(), survey, history, tol)
-
-
-def survey_of(rows: DualRows, alpha: FloatArray, F: FloatArray, violations: FloatArray) -> Survey:
-    """A survey from the violations and the statement of the problem."""
-    gap = float(np.maximum(statement.row_gaps(rows, alpha, F), 0.0).sum())
-    return Survey(violations, gap, statement.primal_objective(rows, alpha, F))
