@@ -114,6 +114,10 @@ def _add(table: Table, data: str, n: int | None, method: str, found: dict, ratio
 # Universum points
 
 
+# Training points, and every delta that is tried with them.
+UNIVERSUM_CASES = ((10_000, (0.0, 0.1, 0.5)), (30_000, (0.1,)))
+
+
 def universum(report: Report, quick: bool) -> None:
     table = Table(
         "What a universum point costs",
@@ -134,9 +138,6 @@ def universum(report: Report, quick: bool) -> None:
     report.add(table)
 
 
-UNIVERSUM_CASES = ((10_000, (0.0, 0.1, 0.5)), (30_000, (0.1,)))
-
-
 def _costs(table: Table, n: int, m: int, deltas: tuple[float, ...]) -> list[float]:
     """The worst cost of m universum points in units of m training points: as points, and as
     support vectors."""
@@ -148,7 +149,8 @@ def _costs(table: Table, n: int, m: int, deltas: tuple[float, ...]) -> list[floa
     costs = []
     for delta, found in zip(("", *deltas), more, strict=True):
         seconds = found["seconds"] - first["seconds"]
-        costs.append((seconds / m, seconds / (found["support vectors"] - first["support vectors"])))
+        n_more = max(found["support vectors"] - first["support vectors"], 1)
+        costs.append((seconds / m, seconds / n_more))
         size = (n, m) if delta != "" else (n + m, 0)
         table.add(*size, delta, *_figures(found), *(1000.0 * cost for cost in costs[-1]))
     return (np.max(costs[1:], axis=0) / costs[0]).tolist()

@@ -177,3 +177,10 @@ def test_products_are_added_as_they_should_be(n_points, n_classes, n_rows, seed)
     expected[first:last] += rows[chosen, first:last].astype(float).T @ change.astype(float)
     add_products(rows, chosen, change, F, first, last)
     np.testing.assert_allclose(F, expected, atol=1e-5 * (1 + n_rows) ** 0.5)
+
+
+def test_a_change_computes_the_rows_it_needs():
+    kernel, X, K = case("rbf", sparse=False)
+    backend, alpha = KernelRows(kernel, X, 2, 1e9, Workers()), np.array([[1.0, -1.0], [2.0, -2.0]])
+    backend.change(np.array([1, 50]), alpha)
+    np.testing.assert_allclose(backend.solution()[1], K[:, [1, 50]] @ alpha, atol=1e-6)

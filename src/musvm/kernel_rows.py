@@ -114,6 +114,7 @@ class KernelRows:
         difference = alpha - self._alpha[points]
         moved = np.any(difference != 0.0, axis=1)
         self._alpha[points] = alpha
+        self._load(points[moved])
         slots = self._slot_of_point[points[moved]]
         step = difference[moved].astype(np.float32)
 

@@ -5,7 +5,8 @@ once, in row blocks; otherwise a cache of rows, in which those not used for long
 and F are held in doubles, and violations and gap are computed there. A round sends violations,
 K_WW and F_W to the host, which descends, and changes of alpha_W back. Descent takes one row after
 another: a core of the host does that faster than a block of threads of a GPU.
-Every few rounds a Newton step (`newton.py`) of all support vectors is taken here.
+Every few rounds a GPU takes a Newton step (`newton.py`) of all support vectors with free labels,
+where it holds the whole matrix and has room for that between them.
 
 Products are rounded to floats. Decision values for the certificate are computed in doubles from
 the points themselves.
@@ -23,11 +24,13 @@ from musvm.device.kernel import CHUNK, DeviceKernel
 from musvm.device.newton import SupportMatrix
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows, FloatArray, IntArray
-from musvm.dual.working_set import Survey
+from musvm.dual.working_set import SIZE, Survey
 from musvm.kernels import Kernel
 
-# Smaller working sets than the host's: Newton steps see to what they miss, and rounds are short.
-SIZE = 1000
+# On a GPU a Newton step is worth so many rounds, and working sets are smaller than the host's:
+# Newton steps see to what they miss, and rounds are short.
+NEWTON_EVERY = 20
+GPU_SIZE = 1000
 # A cache is useless without room for so many rows.
 MIN_ROWS = 16
 # Of the memory that is free, this much is left to products, sorting and other people.
@@ -47,7 +50,6 @@ class DeviceRows:
 
     # A GPU's rounds are short: descent on the host is what takes the time.
     looseness = 0.3
-    newton_every = 20
 
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
@@ -59,10 +61,12 @@ class DeviceRows:
         self._F = points.new_zeros((M, n_classes))
         self.diagonal: FloatArray = self._kernel.diagonal().cpu().numpy()
         budget = _free_bytes(self._device) if budget is None else budget
-        # K between support vectors may take half of what was spared.
-        self._spare = 0.5 * SPARED * budget
         self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
-        self.size = min(self._cache.n_slots, SIZE)
+        on_gpu = self._device.type == "cuda"
+        self.size = min(self._cache.n_slots, GPU_SIZE if on_gpu else SIZE)
+        self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
+        # What K between support vectors may take.
+        self._spare = 0.5 * _free_bytes(self._device) if on_gpu else budget
         self._pinned: Tensor | None = None
         self._problem: tuple[DualRows, DualRows] | None = None
 
@@ -94,7 +98,7 @@ class DeviceRows:
 
     def support(self, points: IntArray) -> SupportMatrix | None:
         S = self._indices(points)
-        if not self._cache.is_whole or 4.0 * len(S) ** 2 > self._spare:
+        if 4.0 * len(S) ** 2 > self._spare:
             return None
         return SupportMatrix(self._cache.block(S))
 

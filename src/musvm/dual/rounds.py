@@ -1,7 +1,7 @@
 """Rounds until a certificate: the loop of the solvers that never hold K.
 
 They keep decision values that rounding may have spoiled, so a gap that seems small enough is
-only believed once it was computed afresh in doubles. If it is not small enough after all, the
+only believed once it was computed in doubles. If it is not small enough after all, the
 rounds go on from there.
 """
 

@@ -10,7 +10,7 @@ K is never held here. A round
 
 Who computes K and holds F is a `Backend`: kernel rows in a cache, or another device. Its products
 may be rounded to floats. That costs rounds, not accuracy: when the gap seems small enough, F is
-computed afresh in doubles, and if the gap is not small enough after all, the rounds go on from
+computed in doubles, and if the gap is not small enough after all, the rounds go on from
 there. Every error made since then is proportional to a change of alpha, so it shrinks with the
 changes.
 
@@ -31,18 +31,16 @@ import numpy as np
 from musvm.dual import problem as statement
 from musvm.dual._descent import descend
 from musvm.dual.faces import Face, find_face, gradient, move
-from musvm.dual.newton import NotPositiveDefiniteError, damping
+from musvm.dual.newton import damping
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
-from musvm.dual.solve import DualSolution, curvatures
+from musvm.dual.solve import MAX_HALVINGS, DualSolution, curvatures
 
 SIZE = 1500
 KEPT = 0.5
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
-# How often a Newton step that leads up is halved.
-MAX_HALVINGS = 6
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,8 @@ class Backend(Protocol):
         """K between some of the support vectors; None if there is no room for it."""
 
     def restart(self, alpha: FloatArray) -> None:
-        """Set all of alpha and compute F = K alpha afresh, in doubles."""
+        """Set all of alpha and compute F = K alpha in doubles, or what has changed since the last
+        time: nothing that was rounded to floats may remain."""
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         """alpha and F of all points, (M, L) each."""
@@ -114,7 +113,6 @@ class _Rounds:
         self.random_state = random_state
         self.working_set: IntArray = np.empty(0, dtype=np.intp)
         self.size = min(SIZE, backend.size, rows.n_points)
-        self.newton_every = backend.newton_every
         self.n_rounds = 0
         self.curvature = curvatures(backend.diagonal)
 
@@ -151,7 +149,8 @@ class _Rounds:
         )  # fmt: skip
         self.backend.change(W, np.ascontiguousarray(alpha.T))
         self.n_rounds += 1
-        if self.newton_every and self.n_rounds % self.newton_every == 0:
+        every = self.backend.newton_every
+        if every and self.n_rounds % every == 0:
             self.newton_step()
         return self.backend.survey(self.rows)
 
@@ -166,11 +165,7 @@ class _Rounds:
             return
         rows, alpha, F = self.rows.at(points), _class_major(alpha[points]), _class_major(F[points])
         slopes = face.centre(face.values(gradient(rows, alpha, F)))
-        try:
-            step = support.newton_step(face, slopes, damping(rows, slopes))
-        except NotPositiveDefiniteError:
-            self.newton_every = 0
-            return
+        step = support.newton_step(face, slopes, damping(rows, slopes))
         for halvings in range(MAX_HALVINGS + 1):
             moved = move(rows, face, alpha, 0.5**halvings * step)
             if _rise(rows, alpha, F, moved, support) < 0.0:
@@ -219,7 +214,7 @@ def solve_by_working_sets(
 
     Returns
     -------
-    DualSolution, certified by decision values computed afresh from its alpha
+    DualSolution, certified by decision values computed in doubles
     """
     rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
     survey, history = rounds_until_certified(
