@@ -45,7 +45,7 @@ from musvm.dual._linear import (
 )
 from musvm.dual.problem import DualRows, FloatArray, IntArray
 from musvm.dual.rounds import as_solution, rounds_until_certified
-from musvm.dual.solve import DualSolution
+from musvm.dual.solve import DualSolution, curvatures
 from musvm.kernels import require_finite
 
 # Points with a larger share of entries that are not zero stay as they are.
@@ -219,12 +219,10 @@ class _Descent:
         self.dtype = dtype
         self.points = self.all_points.for_sweeps(dtype)
         norms = self.points.squared_norms(self.workers)
-        largest = float(norms.max(initial=0.0))
-        floor = 1e-12 * largest
-        self.curvature = np.maximum(norms, floor if floor > 0 else 1e-12) / RELAXATION
+        self.curvature = curvatures(norms) / RELAXATION
         if dtype == np.float64:
             require_finite(norms)
-        return largest**0.5
+        return float(norms.max(initial=0.0)) ** 0.5
 
     def _restart(self, V: FloatArray) -> None:
         """Begin at the mean, whose weights are V."""
