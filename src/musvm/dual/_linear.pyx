@@ -27,7 +27,7 @@ cdef extern from *:
     """
     #include <stddef.h>
 
-    typedef unsigned short small;
+    typedef unsigned short narrow;
 
     #if defined(__GNUC__)
     #define VECTOR(real, bytes) \\
@@ -85,7 +85,7 @@ cdef extern from *:
     #define DEFINE_TILE(target, level, real, n, bytes, count) \\
     typedef VECTOR(real, bytes) real##n##level; \\
     DEFINE_TILE_OF(target, level, real, int, n, bytes, count) \\
-    DEFINE_TILE_OF(target, level, real, small, n, bytes, count)
+    DEFINE_TILE_OF(target, level, real, narrow, n, bytes, count)
 
     #define DEFINE_PRODUCTS_OF(level, real, place) \\
     static void gather_##real##_##place##level( \\
@@ -111,7 +111,7 @@ cdef extern from *:
 
     #define DEFINE_PRODUCTS(level, real) \\
     DEFINE_PRODUCTS_OF(level, real, int) \\
-    DEFINE_PRODUCTS_OF(level, real, small)
+    DEFINE_PRODUCTS_OF(level, real, narrow)
 
     DEFINE_TILE(, _short, float, 4, 16, 1)
     DEFINE_TILE(, _short, float, 8, 16, 2)
@@ -129,16 +129,16 @@ cdef extern from *:
     static void (*scatter_##real##_##place)( \\
         const real*, const place*, ptrdiff_t, real*, ptrdiff_t, const real*);
     DECLARE(float, int)
-    DECLARE(float, small)
+    DECLARE(float, narrow)
     DECLARE(double, int)
-    DECLARE(double, small)
+    DECLARE(double, narrow)
 
     #define USE_OF(level, real, place) \\
         gather_##real##_##place = gather_##real##_##place##level, \\
         scatter_##real##_##place = scatter_##real##_##place##level
     #define USE(level) \\
-        USE_OF(level, float, int), USE_OF(level, float, small), \\
-        USE_OF(level, double, int), USE_OF(level, double, small)
+        USE_OF(level, float, int), USE_OF(level, float, narrow), \\
+        USE_OF(level, double, int), USE_OF(level, double, narrow)
 
     #if defined(__GNUC__) && defined(__x86_64__)
     #define AVX2 __attribute__((target("avx2")))
@@ -160,29 +160,29 @@ cdef extern from *:
     static int choose_vectors(int may_be_long) { return USE(_short), 0; }
     #endif
     """
-    ctypedef unsigned short small
+    ctypedef unsigned short narrow
     void fetch(const void*, Py_ssize_t) noexcept nogil
     int choose_vectors(int) noexcept
     void gather_float_int(
         const float*, const int*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
-    void gather_float_small(
-        const float*, const small*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
+    void gather_float_narrow(
+        const float*, const narrow*, Py_ssize_t, const float*, Py_ssize_t, float*) noexcept nogil
     void gather_double_int(
         const double*, const int*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
-    void gather_double_small(
-        const double*, const small*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
+    void gather_double_narrow(
+        const double*, const narrow*, Py_ssize_t, const double*, Py_ssize_t, double*) noexcept nogil
     void scatter_float_int(
         const float*, const int*, Py_ssize_t, float*, Py_ssize_t, const float*) noexcept nogil
-    void scatter_float_small(
-        const float*, const small*, Py_ssize_t, float*, Py_ssize_t, const float*) noexcept nogil
+    void scatter_float_narrow(
+        const float*, const narrow*, Py_ssize_t, float*, Py_ssize_t, const float*) noexcept nogil
     void scatter_double_int(
         const double*, const int*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
-    void scatter_double_small(
-        const double*, const small*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
+    void scatter_double_narrow(
+        const double*, const narrow*, Py_ssize_t, double*, Py_ssize_t, const double*) noexcept nogil
 
 # Of the columns of points; the shorter ones take half the memory.
 ctypedef fused place:
-    small
+    narrow
     int
 
 
@@ -223,12 +223,12 @@ cdef inline void gather(
         if place is int:
             gather_double_int(x, j, n, V, width, f)
         else:
-            gather_double_small(x, j, n, V, width, f)
+            gather_double_narrow(x, j, n, V, width, f)
     else:
         if place is int:
             gather_float_int(x, j, n, V, width, f)
         else:
-            gather_float_small(x, j, n, V, width, f)
+            gather_float_narrow(x, j, n, V, width, f)
 
 
 cdef inline void scatter(
@@ -239,12 +239,12 @@ cdef inline void scatter(
         if place is int:
             scatter_double_int(x, j, n, V, width, c)
         else:
-            scatter_double_small(x, j, n, V, width, c)
+            scatter_double_narrow(x, j, n, V, width, c)
     else:
         if place is int:
             scatter_float_int(x, j, n, V, width, c)
         else:
-            scatter_float_small(x, j, n, V, width, c)
+            scatter_float_narrow(x, j, n, V, width, c)
 
 
 cdef inline void fetch_row(
