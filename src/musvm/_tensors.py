@@ -52,7 +52,8 @@ def to_host(array: Any) -> Any:
         raise TypeError("Sparse tensors are not supported: pass dense ones, or SciPy's arrays.")
     tensor = to_device(array.detach(), "cpu")
     # NumPy has no bfloat16, and small floats only hold features.
-    return tensor.float().numpy() if tensor.dtype.itemsize == 2 else tensor.numpy()
+    is_small_float = tensor.dtype.is_floating_point and tensor.dtype.itemsize == 2
+    return tensor.float().numpy() if is_small_float else tensor.numpy()
 
 
 def to_torch(array: Any) -> Any:

@@ -134,6 +134,18 @@ def test_other_types_are_the_numbers_they_hold(dtype):
     np.testing.assert_allclose(F, there.decision_function(scale * test), atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64, torch.bool])
+def test_labels_of_any_integer_type_stay_what_they_are(dtype):
+    X, y, U, test = digits()
+    chosen = y < 2
+    X, y = X[chosen], tensor(y[chosen], dtype=dtype)
+    host = make("rbf").fit(X, y.numpy(), universum=U)
+    there = make("rbf").fit(tensor(X), y, universum=tensor(U))
+    assert there.classes_.dtype == host.classes_.dtype == y.numpy().dtype
+    assert there.predict(tensor(test)).dtype == dtype
+    np.testing.assert_array_equal(there.classes_, host.classes_)
+
+
 def test_marked_universum_weights_and_equal_rows():
     X, y, U, _ = digits()
     points = np.vstack([X, U, X[:20]])
