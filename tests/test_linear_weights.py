@@ -283,23 +283,38 @@ def two_kinds_of_vectors():
     _linear.use_long_vectors(True)
 
 
+# Share of entries that are not zero, form, and bytes per column where columns are listed per row.
+LAYOUTS = {
+    "dense": (1.0, np.asarray, None),
+    "compressed": (0.4, np.asarray, 2),
+    "CSR": (0.4, sp.csr_array, 4),
+}
+
+
 @pytest.mark.usefixtures("two_kinds_of_vectors")
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("L", [2, 4, 7, 10, 16, 27, 37])
-def test_longer_vectors_change_no_digit(dtype, L):
-    rng = np.random.default_rng(L)
-    X = rng.normal(size=(60, 33)) * (rng.random((60, 33)) < 0.4)
+# Tiles of 4; 8; 16; 16 and 4; 16, 16 and 8 labels.
+@pytest.mark.parametrize("L", [2, 5, 10, 17, 40])
+def test_longer_vectors_change_no_digit(layout, dtype, L):
+    rng, (share, form, column_bytes) = np.random.default_rng(L), LAYOUTS[layout]
+    X = form(rng.normal(size=(60, 33)) * (rng.random((60, 33)) < share))
     y, caps = rng.integers(L, size=50), np.full(60, 0.3)
     found = []
     for wanted in (False, True):
         assert _linear.use_long_vectors(wanted) == wanted
         descent = linear_weights._Descent(X, np.arange(60), DualRows(y, L, caps, 0.1), Workers())
         descent.use(dtype)
+        points = descent.points
+        assert points.data.dtype == dtype
+        assert (None if points.dense else points.columns.itemsize) == column_bytes
         descent.certify()
         descent.sweeps(np.arange(60), 3, np.random.RandomState(0))
-        swept, certified = descent.survey(), descent.certify()
-        found.append((swept.alpha, swept.F, certified.F, descent.V))
-    for name, short, long in zip(("alpha", "F", "exact F", "V"), *found, strict=True):
+        swept_V, swept, certified = descent.V.copy(), descent.survey(), descent.certify()
+        found.append((swept_V, swept.alpha, swept.F, certified.F, descent.V))
+    names = ("swept V", "alpha", "F", "exact F", "exact V")
+    for name, short, long in zip(names, *found, strict=True):
+        assert np.any(short), name
         assert np.array_equal(short, long), name
 
 
