@@ -264,6 +264,24 @@ def test_how_columns_are_counted_changes_no_digit(monkeypatch):
     assert np.array_equal(Case(X, case.rows).solve().alpha, alpha)
 
 
+@pytest.mark.parametrize(("d", "column_bytes"), [(2**16, 2), (2**16 + 1, 4)])
+def test_columns_stay_apart_where_16_bits_end(d, column_bytes):
+    # One class by the first column, one by the last: where 16 bits are too few they are the same.
+    rng, y = np.random.default_rng(0), np.arange(24) % 3
+    X = np.zeros((30, d))
+    X[:, :: d // 50] = 0.1 * rng.normal(size=X[:, :: d // 50].shape)
+    for label, column in enumerate((0, d - 1, d - 2)):
+        X[:24][y == label, column] = 1.0
+    case = Case(X, DualRows(y, 3, np.full(30, 0.3), 0.1))
+    points = Points(X, np.arange(30), Workers()).for_sweeps(np.float32)
+    assert (points.dense, points.columns.itemsize) == (False, column_bytes)
+    solution, reference = case.solve(tol=1e-6), solve(case.problem, tol=1e-6)
+    assert solution.converged
+    assert abs(solution.primal - reference.primal) <= max(solution.gap, reference.gap)
+    F = X @ (X.T @ solution.alpha)
+    np.testing.assert_allclose(solution.decision, F, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("solver", ["gram", "working-set", "linear"])
 def test_the_number_of_threads_changes_no_digit_of_the_weights(solver):
     X, y = load_digits(return_X_y=True)
