@@ -42,8 +42,21 @@ def data(draw):
     return X, y, np.random.RandomState(seed).normal(size=(m, 8)) if m else None
 
 
+ROUNDS = 3000
+GAP = 1e-5
+# Relative gaps that each path must reach in its rounds, by kernel and C, where GAP takes longer:
+# descent is slow where C is large. A solver that stays where it begins has a gap of 1. The last one
+# is for equal points of different classes: those that never meet in a working set hardly trade.
+SLOW = {
+    ("linear", "linear", 1.0): 1e-3,
+    ("linear", "linear", 100.0): 0.5,
+    ("working-set", "linear", 100.0): 1e-2,
+    ("working-set", "poly", 100.0): 0.8,
+}
+
+
 @pytest.mark.usefixtures("small_working_sets", "small_pieces")
-@pytest.mark.filterwarnings("ignore:The solver stopped after 300 rounds")
+@pytest.mark.filterwarnings(f"ignore:The solver stopped after {ROUNDS} rounds")
 @settings(max_examples=40)
 @given(
     data=data(),
@@ -55,19 +68,17 @@ def data(draw):
 )
 def test_objectives_agree_and_predictions_where_certain(data, C, loss, kernel, delta, n_threads):
     X, y, U = data
-    # Descent alone takes long where C is large. Its certificate holds all the same.
-    rounds = {"gram": 5000, "working-set": 300} | ({"linear": 300} if kernel == "linear" else {})
     with threadpool_limits(n_threads, user_api="blas"):
         models = [
             UniversumSVC(
-                C, kernel=kernel, coef0=1.0, delta=delta, universum_loss=loss, tol=1e-5,
-                solver=solver, max_iter=max_iter,
+                C, kernel=kernel, coef0=1.0, delta=delta, universum_loss=loss, tol=GAP,
+                solver=solver, max_iter=ROUNDS,
             ).fit(X, y, universum=U)
-            for solver, max_iter in rounds.items()
+            for solver in (*SOLVERS, *(["linear"] if kernel == "linear" else []))
         ]  # fmt: skip
     for model in models:
-        if model.solver == "gram" or C < 1.0:
-            assert model.dual_gap_ <= 1e-5 * model.objective_, model.solver
+        required = SLOW.get((model.solver, kernel, C), GAP)
+        assert model.dual_gap_ <= required * model.objective_, model.solver
     diagonal = models[0]._settled_kernel().matrix(X, X).diagonal()
     for other in models[1:]:
         assert_same_model(models[0], other, X, diagonal)
