@@ -45,13 +45,11 @@ def data(draw):
 ROUNDS = 3000
 GAP = 1e-5
 # Relative gaps that each path must reach in its rounds, by kernel and C, where GAP takes longer:
-# descent is slow where C is large. A solver that stays where it begins has a gap of 1. The last one
-# is for equal points of different classes: those that never meet in a working set hardly trade.
+# descent is slow where C is large. A solver that stays where it begins has a gap of 1.
 SLOW = {
     ("linear", "linear", 1.0): 1e-3,
     ("linear", "linear", 100.0): 0.5,
     ("working-set", "linear", 100.0): 1e-2,
-    ("working-set", "poly", 100.0): 0.8,
 }
 
 
@@ -197,3 +195,39 @@ def test_wrong_settings_are_refused_by_name(setting):
     X, y, _ = digits()
     with pytest.raises(ValueError, match=next(iter(setting))):
         UniversumSVC(**setting).fit(X, y)
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@pytest.mark.parametrize(("seed", "n_classes"), [(71, 5), (188, 5), (211, 4), (325054, 3)])
+def test_equal_points_with_other_labels_meet_in_a_working_set(seed, n_classes):
+    """The one that was just solved violates nothing until the other moves."""
+    X, y = make_classification(
+        90, 8, n_informative=6, n_redundant=1, n_classes=n_classes, n_clusters_per_class=1,
+        class_sep=0.8, random_state=seed,
+    )  # fmt: skip
+    X[:5] = X[5:10]
+    model = UniversumSVC(
+        100.0, kernel="poly", coef0=1.0, tol=1e-5, solver="working-set", max_iter=300
+    ).fit(X, y)
+    assert model.dual_gap_ <= 1e-5 * model.objective_
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_gram_matrix_has_the_same_digits_on_every_number_of_threads(kernel):
+    X = np.random.default_rng(0).normal(size=(700, 300))
+    y = np.arange(700) % 3
+    models = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            models.append(UniversumSVC(C=0.1, kernel=kernel, solver="gram").fit(X, y))
+    assert np.array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+@pytest.mark.parametrize("place", [(0, 1), (599, 3)])
+def test_an_asymmetric_matrix_is_refused_wherever_it_is(place):
+    X, y, _ = digits()
+    K = X @ X.T
+    K[place] += 0.5
+    model = UniversumSVC(kernel="precomputed", solver="working-set")
+    with pytest.raises(ValueError, match="not symmetric: an entry and its mirror image differ"):
+        model.fit(K, y)

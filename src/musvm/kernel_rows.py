@@ -30,7 +30,7 @@ from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual._descent import add_products, violations
 from musvm.dual.problem import DualRows, FloatArray, IntArray
-from musvm.dual.working_set import Survey
+from musvm.dual.working_set import LOOSENESS, Survey
 from musvm.kernels import CHUNK, Kernel, require_finite
 
 SingleArray = NDArray[np.float32]
@@ -57,7 +57,7 @@ class KernelRows:
     workers : threads for the products
     """
 
-    looseness = 0.1
+    looseness = LOOSENESS
     # A product with K between all support vectors costs about a round here.
     newton_every = 0
 

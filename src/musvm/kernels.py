@@ -18,6 +18,7 @@ doubles, and nobody else's. At most two and a half M x M arrays are alive while 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from musvm._tensors import row_sums
+from musvm._threads import one_blas_thread
 from musvm.dual.problem import FloatArray, IntArray
 
 # Entries of the largest matrix that is computed at a time where blocks will do.
@@ -97,14 +99,12 @@ class Kernel:
             K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)
         else:
             points = X[rows]
-            K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
+            # The same digits whatever the number of threads; how a user's function computes is
+            # its own affair.
+            with nullcontext() if callable(self.name) else one_blas_thread():
+                K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
         largest = max(K.max(), -K.min())
-        asymmetry = symmetrise(K)
-        if asymmetry > np.sqrt(resolution) * largest:
-            raise ValueError(
-                f"The kernel matrix is not symmetric: an entry and its mirror image differ by "
-                f"{asymmetry:.2g}, where the largest entry is {largest:.2g}."
-            )
+        _require_symmetric(symmetrise(K), largest, resolution)
         return K
 
 
@@ -122,10 +122,29 @@ class Submatrix:
     def diagonal(self) -> NDArray[Any]:
         return self._X.diagonal()[self._rows]
 
+    def require_symmetric(self, resolution: float) -> None:
+        """As `Kernel.gram` does it, for a matrix that is not averaged."""
+        M, worst, largest = len(self._rows), 0.0, 0.0
+        for start in range(0, M, _STRIP):
+            rows, columns = slice(start, start + _STRIP), slice(start, M)
+            strip = self[rows, columns]
+            require_finite(strip)
+            worst = max(worst, float(np.abs(strip - self[columns, rows].T).max()))
+            largest = max(largest, float(np.abs(strip).max()))
+        _require_symmetric(worst, largest, resolution)
+
     def __getitem__(self, index: tuple[slice | IntArray, slice | IntArray]) -> NDArray[Any]:
         """Some rows, at some columns."""
         rows, columns = index
         return self._X[np.ix_(self._rows[rows], self._rows[columns])]
+
+
+def _require_symmetric(asymmetry: float, largest: float, resolution: float) -> None:
+    if asymmetry > np.sqrt(resolution) * largest:
+        raise ValueError(
+            f"The kernel matrix is not symmetric: an entry and its mirror image differ by "
+            f"{asymmetry:.2g}, where the largest entry is {largest:.2g}."
+        )
 
 
 def require_finite(K: NDArray[Any]) -> None:

@@ -133,6 +133,8 @@ def _examine_sample(problem: PointProblem) -> None:
     kernel = problem.kernel
     if kernel.is_psd_by_construction:
         return
+    if kernel.name == "precomputed":
+        problem.points.require_symmetric(problem.resolution)
     step = -(-len(problem.rows) // EXAMINED)
     sample = problem.rows[::step]
     if is_tensor(problem.X):

@@ -47,7 +47,9 @@ def as_points(array: Any, name: str, estimator: Any, device: torch.device | None
         array = array.toarray()
     tensor = tensors.to_torch(array) if tensors.is_tensor(array) else torch.as_tensor(array)
     if tensor.layout is not torch.strided or tensor.is_complex():
-        raise TypeError(f"{name} must be a dense tensor of real numbers.")
+        raise TypeError(
+            f"{name} must be a dense tensor of real numbers: pass sparse ones as SciPy's arrays."
+        )
     if tensor.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {tensor.ndim}D array instead: {name} must be of shape "

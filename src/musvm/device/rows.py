@@ -24,13 +24,15 @@ from musvm.device.kernel import CHUNK, DeviceKernel
 from musvm.device.newton import SupportMatrix
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows, FloatArray, IntArray
-from musvm.dual.working_set import SIZE, Survey
+from musvm.dual.working_set import LOOSENESS, SIZE, Survey
 from musvm.kernels import Kernel
 
 # On a GPU a Newton step is worth so many rounds, and working sets are smaller than the host's:
 # Newton steps see to what they miss, and rounds are short.
 NEWTON_EVERY = 20
 GPU_SIZE = 1000
+# Its rounds are short: descent on the host is what takes the time.
+GPU_LOOSENESS = 0.3
 # A cache is useless without room for so many rows.
 MIN_ROWS = 16
 # Of the memory that is free, this much is left to products, sorting and other people.
@@ -48,9 +50,6 @@ class DeviceRows:
     budget : bytes that kernel rows may take; on a GPU what is free there, if None
     """
 
-    # A GPU's rounds are short: descent on the host is what takes the time.
-    looseness = 0.3
-
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
     ) -> None:
@@ -64,6 +63,7 @@ class DeviceRows:
         self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
         on_gpu = self._device.type == "cuda"
         self.size = min(self._cache.n_slots, GPU_SIZE if on_gpu else SIZE)
+        self.looseness = GPU_LOOSENESS if on_gpu else LOOSENESS
         self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
         # What K between support vectors may take.
         self._spare = 0.5 * _free_bytes(self._device) if on_gpu else budget

@@ -3,7 +3,8 @@
 K is never held here. A round
 
     1. surveys all rows: violations of the optimality conditions, and the duality gap;
-    2. chooses a working set W: half of it the worst of the last one, the rest the worst of all;
+    2. chooses a working set W: half of it of the last one, what came in with it first, the rest the
+       worst of all;
     3. minimises D over the rows of W by block descent (`_descent.pyx`) against K_WW, which
        fits the processor's cache, until their violations are a fraction of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
@@ -15,9 +16,13 @@ there. Every error made since then is proportional to a change of alpha, so it s
 changes.
 
 Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
-each other must meet in one working set. Where most points are support vectors, as with a
-universum, no working set is large enough. A backend to which products with K cost little offers
-its `support` for a Newton step (`newton.py`) of all support vectors at once, every few rounds.
+each other must meet in one working set. A point that was just solved violates nothing until its
+partner moves, so what came in last stays for a round, whatever its violation: equal points with
+different labels would not meet otherwise, and the rounds never end.
+
+Where most points are support vectors, as with a universum, no working set is large enough. A
+backend to which products with K cost little offers its `support` for a Newton step (`newton.py`)
+of all support vectors at once, every few rounds.
 """
 
 from __future__ import annotations
@@ -38,6 +43,8 @@ from musvm.dual.solve import MAX_HALVINGS, DualSolution, curvatures
 
 SIZE = 1500
 KEPT = 0.5
+# What a working set may keep of the worst violation, on a processor.
+LOOSENESS = 0.1
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
@@ -112,6 +119,7 @@ class _Rounds:
         self.backend = backend
         self.random_state = random_state
         self.working_set: IntArray = np.empty(0, dtype=np.intp)
+        self.came_last = np.empty(0, dtype=bool)
         self.size = min(SIZE, backend.size, rows.n_points)
         self.n_rounds = 0
         self.curvature = curvatures(backend.diagonal)
@@ -121,21 +129,24 @@ class _Rounds:
         key = violations.copy()
         kept = self.working_set
         if len(kept):
-            worst_first = np.argsort(-key[kept], kind="stable")
-            kept = kept[worst_first[: int(KEPT * self.size)]]
+            order = np.lexsort([-key[kept], ~self.came_last])
+            kept = kept[order[: int(KEPT * self.size)]]
         else:
             # All rows violate alike at the start: a sample knows more than the first rows.
             key *= 1.0 + 1e-3 * self.random_state.random_sample(len(key))
         key[kept] = -1.0
         n_new = self.size - len(kept)
         new = np.argpartition(-key, n_new - 1)[:n_new]
-        return np.sort(np.concatenate([kept, new[key[new] > 0.0]]))
+        chosen = np.concatenate([kept, new[key[new] > 0.0]])
+        order = np.argsort(chosen)
+        self.working_set, self.came_last = chosen[order], order >= len(kept)
+        return self.working_set
 
     def improve(self, survey: Survey) -> Survey | None:
         """One round after its survey; None if all rows are optimal or no longer numbers."""
         if not survey.violations.max() > 0.0:
             return None
-        self.working_set = W = self.choose(survey.violations)
+        W = self.choose(survey.violations)
         alpha, F = self.backend.take(W)
         threshold = self.backend.looseness * float(survey.violations[W].max())
         dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
