@@ -47,6 +47,7 @@ def test_working_sets_make_no_second_matrix_of_a_precomputed_kernel(monkeypatch)
     monkeypatch.setattr("musvm.paths.EXAMINED", 100)
     monkeypatch.setattr("musvm.kernel_rows.CHUNK", 2**15)
     monkeypatch.setattr("musvm._threads.PIECE", 128)
+    monkeypatch.setattr("musvm.kernels._STRIP", 32)
     rng = np.random.default_rng(0)
     # Labels in no order, and a row of no weight: not all rows take part, nor in their order.
     y = rng.permutation(np.arange(M) % 3)
