@@ -96,15 +96,16 @@ def test_descent_lowers_the_objective_and_leaves_no_large_violation(problem, dty
         assert statement.kkt_violations(problem, alpha.T, exact).max() <= 0.5 + rounding * scale
 
 
-def test_a_working_set_keeps_what_came_last_and_takes_the_worst_of_all():
+def test_a_working_set_keeps_the_worst_or_what_was_new_and_takes_the_worst_of_all():
     rows = DualRows(np.arange(100, dtype=np.intp) % 2, 2, np.ones(100))
     backend = KernelRows(Kernel("precomputed"), np.eye(100), 2, 1e9, Workers())
     backend.size = 10
     rounds = working_set._Rounds(rows, backend, np.random.RandomState(0))
-    rounds.working_set, rounds.came_last = np.arange(10), np.arange(10) < 3
     violations = np.linspace(0.0, 1.0, 100)
-    # The rest of what is kept is the worst of it.
-    assert rounds.choose(violations).tolist() == [0, 1, 2, 8, 9, 95, 96, 97, 98, 99]
+    for n_rounds, kept in ((2, [5, 6, 7, 8, 9]), (3, [0, 1, 2, 8, 9])):
+        rounds.n_rounds, rounds.working_set = n_rounds, np.arange(10)
+        rounds.is_new = np.arange(10) < 3
+        assert rounds.choose(violations).tolist() == [*kept, 95, 96, 97, 98, 99]
     violations[:] = 0.0
     violations[50:52] = 1.0
     # Rows that violate nothing are left out, but for those that are kept.

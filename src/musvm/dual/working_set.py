@@ -3,8 +3,8 @@
 K is never held here. A round
 
     1. surveys all rows: violations of the optimality conditions, and the duality gap;
-    2. chooses a working set W: half of it of the last one, what came in with it first, the rest the
-       worst of all;
+    2. chooses a working set W: half of it from the last one, the worst of it and, in every other
+       round, what was new in it, the rest the worst of all;
     3. minimises D over the rows of W by block descent (`_descent.pyx`) against K_WW, which
        fits the processor's cache, until their violations are a fraction of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
@@ -17,8 +17,8 @@ changes.
 
 Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
 each other must meet in one working set. A point that was just solved violates nothing until its
-partner moves, so what came in last stays for a round, whatever its violation: equal points with
-different labels would not meet otherwise, and the rounds never end.
+partner moves, so what is new stays for a round now and then, whatever its violation: equal points
+with different labels would not meet otherwise, and the rounds never end.
 
 Where most points are support vectors, as with a universum, no working set is large enough. A
 backend to which products with K cost little offers its `support` for a Newton step (`newton.py`)
@@ -119,7 +119,7 @@ class _Rounds:
         self.backend = backend
         self.random_state = random_state
         self.working_set: IntArray = np.empty(0, dtype=np.intp)
-        self.came_last = np.empty(0, dtype=bool)
+        self.is_new = np.empty(0, dtype=bool)
         self.size = min(SIZE, backend.size, rows.n_points)
         self.n_rounds = 0
         self.curvature = curvatures(backend.diagonal)
@@ -129,8 +129,8 @@ class _Rounds:
         key = violations.copy()
         kept = self.working_set
         if len(kept):
-            order = np.lexsort([-key[kept], ~self.came_last])
-            kept = kept[order[: int(KEPT * self.size)]]
+            may_leave = ~self.is_new if self.n_rounds % 2 else np.zeros(len(kept), dtype=bool)
+            kept = kept[np.lexsort([-key[kept], may_leave])[: int(KEPT * self.size)]]
         else:
             # All rows violate alike at the start: a sample knows more than the first rows.
             key *= 1.0 + 1e-3 * self.random_state.random_sample(len(key))
@@ -139,7 +139,7 @@ class _Rounds:
         new = np.argpartition(-key, n_new - 1)[:n_new]
         chosen = np.concatenate([kept, new[key[new] > 0.0]])
         order = np.argsort(chosen)
-        self.working_set, self.came_last = chosen[order], order >= len(kept)
+        self.working_set, self.is_new = chosen[order], order >= len(kept)
         return self.working_set
 
     def improve(self, survey: Survey) -> Survey | None:
