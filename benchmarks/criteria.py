@@ -179,7 +179,7 @@ def judge(partition: Partition, criteria: tuple[Any, ...], development: bool) ->
                 if found.results_["C"][-1] != exact.results_["C"][-1]:
                     found = search(criterion, Cs=[exact.results_["C"][-1]])
                 in_exact_cells[criterion] = errors_in_cells(exact, [searches[criterion], found])
-    return Outcome(searches, test_all_cells(partition), in_exact_cells)
+    return Outcome(searches, errors_of_all_cells(partition), in_exact_cells)
 
 
 def errors_in_cells(exact: UniversumSVCCV, searches: Sequence[UniversumSVCCV]) -> np.ndarray:
@@ -192,7 +192,7 @@ def errors_in_cells(exact: UniversumSVCCV, searches: Sequence[UniversumSVCCV]) -
     return np.array([known[name_of(params)] for params in exact.results_["params"]])
 
 
-def test_all_cells(partition: Partition) -> dict[Any, float]:
+def errors_of_all_cells(partition: Partition) -> dict[Any, float]:
     """Test errors of models that are fitted by themselves."""
     grid = [(0.0, 0.0), *(("balanced", delta) for delta in DELTAS)]
     errors = {}

@@ -48,7 +48,7 @@ plt.show()
 # parameters held fixed, standard errors of the paired differences.
 
 
-def test_error(data, U):
+def error_on_test_data(data, U):
     model = UniversumSVC(C=10, gamma=1 / 8, delta=0.05).fit(data.data, data.target, universum=U)
     return 100 * (1 - model.score(data.data_test, data.target_test))
 
@@ -56,9 +56,9 @@ def test_error(data, U):
 changes, plain = {}, []
 for seed in range(12):
     data = load_digits_universum(CLASSES, n_per_class=10, m=M, random_state=seed)
-    plain.append(test_error(data, None))
+    plain.append(error_on_test_data(data, None))
     for name, U in universa(data, seed).items():
-        changes.setdefault(name, []).append(test_error(data, U) - plain[-1])
+        changes.setdefault(name, []).append(error_on_test_data(data, U) - plain[-1])
 
 means = {name: np.mean(values) for name, values in changes.items()}
 errors = {name: np.std(values, ddof=1) / np.sqrt(12) for name, values in changes.items()}

@@ -50,7 +50,7 @@ print(diagnosis)
 # The truth, over ten draws: the change of the test error against the plain SVM on the same images.
 
 
-def test_error(data, U):
+def error_on_test_data(data, U):
     model = UniversumSVC(C=10, gamma=1 / 8, delta=0.05).fit(data.data, data.target, universum=U)
     return 100 * (1 - model.score(data.data_test, data.target_test))
 
@@ -58,9 +58,9 @@ def test_error(data, U):
 changes = {}
 for seed in range(10):
     data = draw(seed)
-    without = test_error(data, None)
+    without = error_on_test_data(data, None)
     for name, U in universa(data, seed).items():
-        changes.setdefault(name, []).append(test_error(data, U) - without)
+        changes.setdefault(name, []).append(error_on_test_data(data, U) - without)
 
 # %%
 # The bars are standard errors of the paired changes, the colours the verdicts.

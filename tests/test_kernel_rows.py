@@ -12,24 +12,18 @@ from hypothesis import strategies as st
 from musvm.dual._descent import add_products
 from sklearn.metrics.pairwise import laplacian_kernel
 
+import backends
+from backends import assert_computes_with, assert_hands_out_right_rows, points
 from musvm import kernel_rows
 from musvm._threads import Workers
 from musvm.kernel_rows import KernelRows
 from musvm.kernels import Kernel
 
 KERNELS = {
-    "linear": Kernel("linear"),
-    "rbf": Kernel("rbf", 0.3),
-    "poly": Kernel("poly", 0.5, 3, 1.0),
-    "sigmoid": Kernel("sigmoid", 0.1, coef0=0.2),
+    **backends.KERNELS,
     "callable": Kernel(laplacian_kernel),
     "precomputed": Kernel("precomputed"),
 }
-
-
-def points(seed: int = 0, n: int = 60, d: int = 5) -> np.ndarray:
-    # Far from the origin: distances must survive it.
-    return np.random.default_rng(seed).normal(loc=20.0, size=(n, d)) / 10.0
 
 
 def case(name: str, sparse: bool):
@@ -50,20 +44,7 @@ def case(name: str, sparse: bool):
 def test_rows_updates_and_restarts_are_those_of_the_matrix(name, sparse):
     kernel, X, K = case(name, sparse)
     backend = KernelRows(kernel, X, 3, 1e9, Workers())
-    scale = np.abs(K).max()
-    np.testing.assert_allclose(backend.diagonal, K.diagonal(), rtol=1e-12)
-    chosen = np.array([3, 17, 18, 40])
-    np.testing.assert_allclose(backend.block(chosen), K[np.ix_(chosen, chosen)], atol=2e-6 * scale)
-
-    alpha = np.random.default_rng(1).normal(size=(4, 3))
-    backend.change(chosen, alpha)
-    _, F = backend.solution()
-    np.testing.assert_allclose(F, K[:, chosen] @ alpha, atol=1e-5 * scale)
-    whole = np.zeros((len(K), 3))
-    whole[chosen] = alpha
-    backend.restart(whole)
-    _, F = backend.solution()
-    np.testing.assert_allclose(F, K @ whole, atol=1e-12 * scale)
+    assert_computes_with(backend, K)
 
 
 @settings(max_examples=50)
@@ -71,10 +52,7 @@ def test_rows_updates_and_restarts_are_those_of_the_matrix(name, sparse):
 def test_the_cache_never_hands_out_a_wrong_row(requests):
     kernel, X, K = case("rbf", sparse=False)
     backend = KernelRows(kernel, X, 2, cache_bytes=4 * 60 * 16, workers=Workers())
-    for request in requests:
-        chosen = np.array(sorted(request))
-        block = backend.block(chosen)
-        np.testing.assert_allclose(block, K[np.ix_(chosen, chosen)], atol=2e-6)
+    assert_hands_out_right_rows(backend, K, requests)
 
 
 def test_values_too_large_for_floats_are_refused():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backends import KERNELS, assert_computes_with, assert_hands_out_right_rows, points
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.dual.solve import solve
@@ -18,29 +19,8 @@ from strategies import problems
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from devices import DEVICES  # noqa: E402
 from musvm.device.rows import DeviceRows  # noqa: E402
-
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
-        ],
-    ),
-]
-KERNELS = {
-    "linear": Kernel("linear"),
-    "rbf": Kernel("rbf", 0.3),
-    "poly": Kernel("poly", 0.5, 3, 1.0),
-    "sigmoid": Kernel("sigmoid", 0.1, coef0=0.2),
-}
-
-
-def points(seed: int = 0, n: int = 60, d: int = 5) -> np.ndarray:
-    # Far from the origin: distances must survive it.
-    return np.random.default_rng(seed).normal(loc=20.0, size=(n, d)) / 10.0
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -79,23 +59,7 @@ def test_rows_updates_and_restarts_are_those_of_the_matrix(name, budget, device)
     X, kernel = points(), KERNELS[name]
     K = kernel.matrix(X, X)
     backend = DeviceRows(kernel, torch.as_tensor(X, device=device), 3, budget)
-    scale = np.abs(K).max()
-    np.testing.assert_allclose(backend.diagonal, K.diagonal(), rtol=1e-12)
-    chosen = np.array([3, 17, 18, 40])
-    np.testing.assert_allclose(backend.block(chosen), K[np.ix_(chosen, chosen)], atol=2e-6 * scale)
-
-    alpha = np.random.default_rng(1).normal(size=(4, 3))
-    backend.change(chosen, alpha)
-    taken, F_taken = backend.take(chosen)
-    np.testing.assert_array_equal(taken, alpha)
-    _, F = backend.solution()
-    np.testing.assert_array_equal(F_taken, F[chosen])
-    np.testing.assert_allclose(F, K[:, chosen] @ alpha, atol=1e-5 * scale)
-    whole = np.zeros((len(K), 3))
-    whole[chosen] = alpha
-    backend.restart(whole)
-    _, F = backend.solution()
-    np.testing.assert_allclose(F, K @ whole, atol=1e-12 * scale)
+    assert_computes_with(backend, K)
 
 
 @settings(max_examples=50)
@@ -104,11 +68,7 @@ def test_the_cache_never_hands_out_a_wrong_row(requests):
     X, kernel = points(), KERNELS["rbf"]
     K = kernel.matrix(X, X)
     backend = DeviceRows(kernel, torch.as_tensor(X), 2, budget=4 * 60 * 16)
-    assert backend.size == 16
-    for request in requests:
-        chosen = np.array(sorted(request))
-        block = backend.block(chosen)
-        np.testing.assert_allclose(block, K[np.ix_(chosen, chosen)], atol=2e-6)
+    assert_hands_out_right_rows(backend, K, requests)
 
 
 def test_values_too_large_for_floats_are_refused():

@@ -20,20 +20,11 @@ from strategies import problems
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from devices import DEVICES  # noqa: E402
 from musvm.device import newton  # noqa: E402
 from musvm.device.rows import NEWTON_EVERY, DeviceRows  # noqa: E402
 
 RBF = Kernel("rbf", 0.2)
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=[
-            pytest.mark.cuda,
-            pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"),
-        ],
-    ),
-]
 
 
 def digits(n: int = 300, m: int = 300, loss: str = "sum") -> tuple[np.ndarray, DualRows]:
