@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from musvm._tensors import namespace
 from musvm._validation import is_universum, universum_parts
 from musvm.dual.problem import FloatArray, IntArray
 
@@ -94,12 +95,20 @@ def decision_values(estimator: Any, X: Any) -> FloatArray:
     return F
 
 
-def leads(F: FloatArray) -> FloatArray:
-    """(n, L) lead of every class over the best of the others, from decision values."""
-    second, first = np.partition(F, -2, axis=1)[:, -2:].T
-    best_other = np.repeat(first[:, None], F.shape[1], axis=1)
-    best_other[np.arange(len(F)), F.argmax(axis=1)] = second
-    return F - best_other
+def leads(F: Any) -> Any:
+    """(n, L) lead of every class over the best of the others, from decision values on any device.
+
+    Where two share the first place, the second best is as good as the best.
+    """
+    xp = namespace(F)
+    best = xp.sort(F, axis=1)[:, -2:]
+    return F - xp.where(best[:, 1:] == F, best[:, :1], best[:, 1:])
+
+
+def spread(F: Any) -> Any:
+    """(n,) max_l f_l - min_l f_l, from decision values on any device."""
+    xp = namespace(F)
+    return xp.max(F, axis=1) - xp.min(F, axis=1)
 
 
 def encode(y: Any, classes: Any) -> IntArray:

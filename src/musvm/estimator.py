@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
 from musvm import _tensors as tensors
 from musvm import _validation as validation
 from musvm._progress import FitProgress
-from musvm._projections import leads
+from musvm._projections import leads, spread
 from musvm._threads import one_blas_thread
 from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
 from musvm.dual.solve import DualSolution
@@ -488,12 +488,7 @@ such arrays, default=None
             :math:`f_k(x) - \\max_{l \\ne k} f_l(x)` for every class k: at least 1 where x is on
             its side of the margin of class k, positive where k is predicted.
         """
-        F = self._decision_values(X)
-        if tensors.is_tensor(F):
-            from musvm.device import reading
-
-            return tensors.give_back(reading.leads(F), X)
-        return leads(F)
+        return tensors.give_back(leads(self._decision_values(X)), X)
 
     def universum_score(self, X: Any) -> FloatArray:
         """How much points look like the classes rather than like the universum.
@@ -510,12 +505,7 @@ such arrays, default=None
             classes. Training holds it below `delta` on the universum and at 1 or more on the
             classes, as far as the losses allow.
         """
-        F = self._decision_values(X)
-        if tensors.is_tensor(F):
-            from musvm.device import reading
-
-            return tensors.give_back(reading.spread(F), X)
-        return F.max(axis=1) - F.min(axis=1)
+        return tensors.give_back(spread(self._decision_values(X)), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that belong to a class.

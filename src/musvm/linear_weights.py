@@ -193,10 +193,6 @@ class Survey:
     def gap(self) -> float:
         return float(self.gaps.sum())
 
-    @property
-    def relative_gap(self) -> float:
-        return self.gap / abs(self.primal) if self.primal else self.gap
-
 
 class _Descent:
     """alpha, its mean over sweeps, and V of both in one precision."""

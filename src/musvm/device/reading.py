@@ -108,16 +108,3 @@ def labels(classes: Any, F: Tensor) -> Any:
     if classes.dtype.kind in "biuf":
         return torch.as_tensor(classes, device=F.device)[winners]
     return classes[winners.cpu().numpy()]
-
-
-def leads(F: Tensor) -> Tensor:
-    """Lead of every class over the best of the others."""
-    (first, second), winners = F.topk(2, dim=1).values.T, F.argmax(1)
-    best_other = first[:, None].repeat(1, F.shape[1])
-    best_other.scatter_(1, winners[:, None], second[:, None])
-    return F - best_other
-
-
-def spread(F: Tensor) -> Tensor:
-    """max_l f_l - min_l f_l."""
-    return F.amax(1) - F.amin(1)

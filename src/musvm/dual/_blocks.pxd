@@ -19,3 +19,24 @@ cdef double training_violation(
 cdef double universum_violation(
     const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max
 ) noexcept nogil
+
+
+cdef inline void row_block(
+    double* b, Py_ssize_t L, Py_ssize_t i, const Py_ssize_t[::1] y, double q, double cap,
+    double delta, bint is_max, double* a
+) noexcept nogil:
+    """The block of row i, training rows first; b has room for L scratch numbers behind it."""
+    if i < y.shape[0]:
+        training_block(b, L, y[i], q, cap, a)
+    else:
+        universum_block(b, L, q, cap, delta, is_max, a, b + L)
+
+
+cdef inline double row_violation(
+    const double* f, const double* a, Py_ssize_t L, Py_ssize_t i, const Py_ssize_t[::1] y,
+    double cap, double delta, bint is_max
+) noexcept nogil:
+    """The violation of row i, training rows first."""
+    if i < y.shape[0]:
+        return training_violation(f, a, L, y[i], cap)
+    return universum_violation(f, a, L, cap, delta, is_max)

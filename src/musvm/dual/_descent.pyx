@@ -18,9 +18,7 @@ from libc.string cimport memset
 
 from scipy.linalg.cython_blas cimport daxpy, saxpy
 
-from musvm.dual._blocks cimport (
-    training_block, training_violation, universum_block, universum_violation,
-)
+from musvm.dual._blocks cimport row_block, row_violation
 
 
 cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
@@ -51,10 +49,10 @@ def descend(
     alpha and F are class-major, (L, w), and change in place; `order` lists all w rows. Returns
     how often a row moved.
     """
-    cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0], n = y.shape[0]
+    cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
     cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0
     cdef bint all_rows = True
-    cdef double q, violation, change
+    cdef double q, change
     cdef double* f = <double*>malloc(5 * L * sizeof(double))
     cdef Py_ssize_t* active = <Py_ssize_t*>malloc(w * sizeof(Py_ssize_t))
     if f == NULL or active == NULL:
@@ -74,21 +72,14 @@ def descend(
                 for l in range(L):
                     f[l] = F[l, i]
                     old[l] = alpha[l, i]
-                if i < n:
-                    violation = training_violation(f, old, L, y[i], caps[i])
-                else:
-                    violation = universum_violation(f, old, L, caps[i], delta, is_max)
-                if violation <= threshold:
+                if row_violation(f, old, L, i, y, caps[i], delta, is_max) <= threshold:
                     continue
                 active[n_left] = i
                 n_left += 1
                 q = curvature[i]
                 for l in range(L):
                     b[l] = f[l] - q * old[l]
-                if i < n:
-                    training_block(b, L, y[i], q, caps[i], a)
-                else:
-                    universum_block(b, L, q, caps[i], delta, is_max, a, b + L)
+                row_block(b, L, i, y, q, caps[i], delta, is_max, a)
                 moves += 1
                 for l in range(L):
                     change = a[l] - old[l]
@@ -166,7 +157,7 @@ def largest_violation(
     bint is_max,
 ):
     """The largest violation of a row; alpha and F are class-major, (L, M)."""
-    cdef Py_ssize_t L = alpha.shape[0], M = alpha.shape[1], n = y.shape[0], i, l
+    cdef Py_ssize_t L = alpha.shape[0], M = alpha.shape[1], i, l
     cdef double largest = 0.0
     cdef double* f = <double*>malloc(2 * L * sizeof(double))
     if f == NULL:
@@ -177,10 +168,7 @@ def largest_violation(
             for l in range(L):
                 f[l] = F[l, i]
                 a[l] = alpha[l, i]
-            if i < n:
-                largest = fmax(largest, training_violation(f, a, L, y[i], caps[i]))
-            else:
-                largest = fmax(largest, universum_violation(f, a, L, caps[i], delta, is_max))
+            largest = fmax(largest, row_violation(f, a, L, i, y, caps[i], delta, is_max))
     free(f)
     return largest
 
@@ -195,10 +183,7 @@ def violations(
     double[::1] out,
 ):
     """The violation of every row; alpha and F are (M, L) here, one row per point."""
-    cdef Py_ssize_t L = alpha.shape[1], M = alpha.shape[0], n = y.shape[0], i
+    cdef Py_ssize_t L = alpha.shape[1], M = alpha.shape[0], i
     with nogil:
         for i in range(M):
-            if i < n:
-                out[i] = training_violation(&F[i, 0], &alpha[i, 0], L, y[i], caps[i])
-            else:
-                out[i] = universum_violation(&F[i, 0], &alpha[i, 0], L, caps[i], delta, is_max)
+            out[i] = row_violation(&F[i, 0], &alpha[i, 0], L, i, y, caps[i], delta, is_max)

@@ -5,7 +5,7 @@ alpha is class-major here, (L, M), as everywhere in the compiled loops.
 
 from libc.stdlib cimport free, malloc
 
-from musvm.dual._blocks cimport box_block, training_block, universum_block
+from musvm.dual._blocks cimport box_block, row_block
 
 
 def project_groups(
@@ -46,16 +46,14 @@ def project_rows(
     cdef double* b = <double*>malloc(3 * L * sizeof(double))
     if b == NULL:
         raise MemoryError()
-    cdef double* a = b + L
+    cdef double* a = b + 2 * L
     with nogil:
         for i in range(M):
             for l in range(L):
                 b[l] = -alpha[l, i]
             if i < n:
                 b[y[i]] += 1.0
-                training_block(b, L, y[i], 1.0, caps[i], a)
-            else:
-                universum_block(b, L, 1.0, caps[i], 0.0, is_max, a, b + 2 * L)
+            row_block(b, L, i, y, 1.0, caps[i], 0.0, is_max, a)
             for l in range(L):
                 alpha[l, i] = a[l]
     free(b)

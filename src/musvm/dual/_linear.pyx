@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from musvm.dual._blocks cimport training_block, universum_block
+from musvm.dual._blocks cimport row_block
 
 # The products are in C, where several labels can be said to be one vector. A tile is 4, 8 or 16
 # labels, few enough for their sums to stay in registers. Tiles are compiled for the vectors that
@@ -278,7 +278,7 @@ def sweep(
     const Py_ssize_t[::1] order,
 ):
     """Minimise the blocks of the rows in `order`, one after the other; alpha and V follow."""
-    cdef Py_ssize_t n = y.shape[0], L = alpha.shape[1], width = V.shape[1]
+    cdef Py_ssize_t L = alpha.shape[1], width = V.shape[1]
     cdef Py_ssize_t k, i, l, start, size
     cdef double q
     cdef bint moved
@@ -310,10 +310,7 @@ def sweep(
             q = curvature[i]
             for l in range(L):
                 b[l] = f[l] - q * old[l]
-            if i < n:
-                training_block(b, L, y[i], q, caps[i], a)
-            else:
-                universum_block(b, L, q, caps[i], delta, is_max, a, b + L)
+            row_block(b, L, i, y, q, caps[i], delta, is_max, a)
             moved = False
             for l in range(L):
                 moved = moved or a[l] != old[l]

@@ -210,6 +210,11 @@ def gap_and_primal(problem: Rows, alpha: Array, F: Array) -> tuple[float, float]
     return gap, primal
 
 
+def relative_gap(gap: float, primal: float) -> float:
+    """What `tol` bounds: gap / |P|, or the gap itself where P is zero."""
+    return gap / abs(primal) if primal else gap
+
+
 def _half_square(alpha: Array, F: Array) -> Any:
     """1/2 <alpha, F> = 1/2 sum_l ||w_l||^2."""
     return 0.5 * (alpha.reshape(-1) @ F.reshape(-1))

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from musvm.dual.problem import FloatArray
+from musvm.dual.problem import FloatArray, relative_gap
 from musvm.dual.solve import DualSolution
 
 # Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
@@ -21,14 +21,12 @@ PATIENCE = 30
 
 
 class Gap(Protocol):
-    """What the loop asks of a survey: P + D, P, and their ratio."""
+    """What the loop asks of a survey: P + D, and P."""
 
     @property
     def gap(self) -> float: ...
     @property
     def primal(self) -> float: ...
-    @property
-    def relative_gap(self) -> float: ...
 
 
 S = TypeVar("S", bound=Gap)
@@ -58,18 +56,21 @@ def rounds_until_certified(
     """
     history: list[float] = []
     exact, best, waited = True, np.inf, 0
-    while len(history) < max_iter and (survey.relative_gap > tol or not exact or not history):
-        if not exact and (survey.relative_gap <= tol or waited >= PATIENCE):
+    gap = relative_gap(survey.gap, survey.primal)
+    while len(history) < max_iter and (gap > tol or not exact or not history):
+        if not exact and (gap <= tol or waited >= PATIENCE):
             survey, exact = certify(survey), True
-            best, waited = survey.relative_gap, 0
+            best = gap = relative_gap(survey.gap, survey.primal)
+            waited = 0
             continue
         improved = improve(survey)
         if improved is None:
             break
         survey, exact = improved, False
-        history.append(survey.relative_gap)
-        waited = 0 if survey.relative_gap < best else waited + 1
-        best = min(best, survey.relative_gap)
+        gap = relative_gap(survey.gap, survey.primal)
+        history.append(gap)
+        waited = 0 if gap < best else waited + 1
+        best = min(best, gap)
         if callback is not None:
             callback(len(history), history[-1])
     return survey if exact else certify(survey), history
@@ -79,6 +80,7 @@ def as_solution(
     alpha: FloatArray, F: FloatArray, survey: Gap, history: list[float], tol: float
 ) -> DualSolution:
     """The result object, with the certified gap as the last of its history."""
+    certified = relative_gap(survey.gap, survey.primal)
     return DualSolution(
         alpha=alpha,
         decision=F,
@@ -86,6 +88,6 @@ def as_solution(
         dual=survey.gap - survey.primal,
         gap=survey.gap,
         n_rounds=len(history),
-        converged=survey.relative_gap <= tol,
-        history=[*history[:-1], survey.relative_gap],
+        converged=certified <= tol,
+        history=[*history[:-1], certified],
     )

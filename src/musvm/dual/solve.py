@@ -111,8 +111,7 @@ class _Solver:
         return statement.gap_and_primal(self.problem, state.alpha.T, state.F.T)
 
     def relative_gap(self, state: _State) -> float:
-        gap, primal = self.gap_and_primal(state)
-        return gap / abs(primal) if primal else gap
+        return statement.relative_gap(*self.gap_and_primal(state))
 
     def start(self, alpha: FloatArray | None) -> _State:
         """A warm start as it is or scaled to the best length, whichever is lower once feasible.

@@ -58,10 +58,6 @@ class Survey:
     gap: float
     primal: float
 
-    @property
-    def relative_gap(self) -> float:
-        return self.gap / abs(self.primal) if self.primal else self.gap
-
 
 class Support(Protocol):
     """K between the support vectors that have free labels, for Newton steps."""
