@@ -34,8 +34,8 @@ from sklearn.svm import LinearSVC
 
 from _shared import Report, Sample, Table, characters, run_parts, timed, traffic_signs
 from musvm import UniversumSVC
-from musvm.dual.problem import DualProblem
-from musvm.dual.solve import solve
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.solvers.gram import solve
 from oracles import (
     Samples,
     artificial_samples,
@@ -114,7 +114,7 @@ def signs(report: Report, quick: bool) -> None:
     gram_time, gram = timed(lambda: gram_matrix(points, "linear"), repeats=11)
     for C in (1.0,) if quick else (0.1, 1.0, 10.0, 100.0):
         for delta in (0.0, 0.1):
-            problem = DualProblem(gram, sample.y, L, sample.caps(C), delta)
+            problem = DualProblem(gram, DualRows(sample.y, L, sample.caps(C), delta))
             model = UniversumSVC(C, kernel="linear", delta=delta, tol=TOL)
             solve_time, solution = timed(lambda p=problem: solve(p, tol=TOL))
             fit_time, _ = timed(lambda m=model: m.fit(sample.X, sample.y, sample.universum))
@@ -188,7 +188,7 @@ def without_universum(report: Report, quick: bool) -> None:
     )  # fmt: skip
     gram = gram_matrix(sample.X, "linear")
     for C in (1.0,) if quick else (0.1, 1.0, 10.0, 100.0):
-        problem = DualProblem(gram, sample.y, 3, sample.caps(C))
+        problem = DualProblem(gram, DualRows(sample.y, 3, sample.caps(C)))
         optimum = -solve(problem, tol=1e-9).dual
         for accuracy in (1e-4, 1e-6):
             model = UniversumSVC(C, kernel="linear", tol=accuracy)
@@ -245,7 +245,7 @@ def add_growth(
     gram_time, gram = timed(lambda: gram_matrix(points, kernel, gamma if kernel == "rbf" else None))
     for C in (1.0, 100.0):
         for delta in (0.0, 0.1):
-            problem = DualProblem(gram, sample.y, L, sample.caps(C), delta)
+            problem = DualProblem(gram, DualRows(sample.y, L, sample.caps(C), delta))
             model = UniversumSVC(C, kernel=kernel, gamma=gamma, delta=delta, tol=TOL)
             seconds, solution = timed(lambda p=problem: solve(p, tol=TOL), repeats=3)
             fit_time, _ = timed(

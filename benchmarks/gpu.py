@@ -29,10 +29,10 @@ from sklearn.svm import SVC
 from _shared import Report, Table, data_file, timed, traffic_signs
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.datasets import load_mnist
-from musvm.device.newton import SupportMatrix
-from musvm.device.rows import DeviceRows, _Cache
-from musvm.dual import working_set
 from musvm.kernels import Kernel
+from musvm.solvers import working_set
+from musvm.solvers.backends.torch import DeviceRows, _Cache
+from musvm.solvers.backends.torch_newton import SupportMatrix
 
 C, GAMMA, DELTA = 10.0, 0.02, 0.1
 DEVICE = "cuda"

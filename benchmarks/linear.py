@@ -35,7 +35,7 @@ from _shared import Report, Table, timed
 from musvm import UniversumSVC
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
-from musvm.paths import PointProblem, solve_points
+from musvm.solvers.choose import PointProblem, solve_points
 
 TOL = 1e-3
 # Where the search for LIBLINEAR's tolerance begins: just too loose, so that few runs are in vain.
@@ -67,7 +67,7 @@ def ours(X: Any, y: np.ndarray, C: float) -> tuple[Run, Any]:
     """A whole fit."""
     model = UniversumSVC(C, kernel="linear", solver="linear", tol=TOL)
     seconds, _ = timed(lambda: model.fit(X, y))
-    return Run(seconds, objective(model._weights, X, y, C)), model
+    return Run(seconds, objective(model.model_.weights, X, y, C)), model
 
 
 def ours_alone(X: Any, y: np.ndarray, C: float) -> Run:

@@ -36,7 +36,7 @@ from _shared import Report, Table, run_parts, timed
 from musvm import UniversumSVCCV
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
-from musvm.paths import PointProblem, solve_points
+from musvm.solvers.choose import PointProblem, solve_points
 
 TOL = 1e-3
 

@@ -39,7 +39,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.template.md"]
+exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.md.in"]
 templates_path = ["_templates"]
 language = "en_GB"
 default_role = "literal"  # what docstrings mean by single backticks

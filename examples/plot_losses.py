@@ -16,7 +16,7 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 
-from musvm.dual.problem import DualProblem, losses
+from musvm.dual.problem import DualProblem, DualRows, losses
 
 DELTA = 0.4
 
@@ -29,8 +29,8 @@ def loss(n_training, universum_loss="sum"):
     """The loss of each row, the first `n_training` as training points of class 0."""
     M = len(projection)
     labels = np.zeros(n_training, dtype=np.intp)
-    problem = DualProblem(np.eye(M), labels, 3, np.ones(M), DELTA, universum_loss)
-    return losses(problem, decision_values)
+    problem = DualProblem(np.eye(M), DualRows(labels, 3, np.ones(M), DELTA, universum_loss))
+    return losses(problem.rows, decision_values)
 
 
 # %%

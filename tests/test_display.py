@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from musvm import ProjectionHistogramDisplay, UniversumSVC, UniversumSVCCV
-from musvm._projections import Projections, project
-from musvm.display import _bin_edges, _Grid
+from musvm.display import bin_edges, _Grid
+from musvm.projections import Projections, project
 from musvm.universum import WithUniversum
 
 matplotlib = pytest.importorskip("matplotlib", reason="displays need matplotlib")
@@ -260,7 +260,7 @@ def test_without_universum_there_are_the_class_panels_only():
 def test_bins_hold_every_point_and_are_centred_on_the_margins(values, bins):
     own = np.array(values)
     model = Projections([0, 1], np.zeros(len(own), int), own, np.empty((0, 2)))
-    edges = _bin_edges([model], bins)
+    edges = bin_edges([model], bins)
     assert np.histogram(own, edges)[0].sum() == len(own)
     assert edges[0] < -1 < 1 < edges[-1]
     widths = np.diff(edges)

@@ -22,7 +22,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from musvm import UniversumSVC
-from musvm._validation import read
+from musvm._input.reading import read
 
 
 def blobs(n: int, m: int, L: int = 3, d: int = 4, seed: int = 0):
@@ -104,7 +104,7 @@ def test_dual_coefficients_are_feasible_and_give_the_decision_values(kernel):
     points = np.vstack([X[clf.support_], U[clf.universum_support_]])
     assert np.array_equal(clf.support_vectors_, points)
     assert np.array_equal(clf.n_support_, np.bincount(labels, minlength=3))
-    K = clf._settled_kernel().matrix(X, points)
+    K = clf.model_.kernel.matrix(X, points)
     np.testing.assert_allclose(clf.decision_function(X), K @ clf.dual_coef_.T, atol=1e-10)
 
 
@@ -271,7 +271,8 @@ def test_no_universum_is_the_plain_svm(nothing):
 
 
 def test_universum_does_not_change_the_kernel():
-    assert UniversumSVC().fit(X, Y, universum=50 * U)._gamma == UniversumSVC().fit(X, Y)._gamma
+    with_universum, plain = UniversumSVC().fit(X, Y, universum=50 * U), UniversumSVC().fit(X, Y)
+    assert with_universum.model_.kernel == plain.model_.kernel
 
 
 def test_precomputed_kernel_is_the_same_model():
@@ -323,7 +324,7 @@ def test_the_order_of_the_rows_does_not_matter():
 def test_copies_share_the_dual_variables_in_proportion_to_their_weights():
     doubled, y = np.vstack([X, X]), np.r_[Y, Y]
     clf = UniversumSVC().fit(doubled, y, sample_weight=np.r_[np.ones(45), np.full(45, 3.0)])
-    np.testing.assert_allclose(3 * clf._alpha[:45], clf._alpha[45:], rtol=1e-12)
+    np.testing.assert_allclose(3 * clf.model_.alpha[:45], clf.model_.alpha[45:], rtol=1e-12)
 
 
 def test_class_weight_multiplies_C():
@@ -338,7 +339,7 @@ def test_class_weight_multiplies_C():
 def test_balanced_class_weight_gives_every_class_the_same_total():
     kept = np.r_[np.flatnonzero(Y == 0)[:3], np.flatnonzero(Y == 1)[:5], np.flatnonzero(Y == 2)]
     clf = UniversumSVC(class_weight="balanced").fit(X[kept], Y[kept])
-    totals = np.bincount(Y[kept], clf._caps)
+    totals = np.bincount(Y[kept], clf.model_.caps)
     np.testing.assert_allclose(totals, len(kept) / 3)
 
 
@@ -436,21 +437,21 @@ def test_unfinished_fit_warns_with_the_gap_and_what_to_do():
 
 def test_alpha_of_all_rows_is_recovered_in_the_order_of_the_fit():
     clf = UniversumSVC(kernel="linear").fit(X, Y, universum=U)
-    alpha = clf._alpha
+    alpha = clf.model_.alpha
     assert alpha.shape == (65, 3)
     np.testing.assert_allclose(alpha.T @ np.vstack([X, U]), clf.coef_, atol=1e-12)
     order = np.random.default_rng(0).permutation(65)
     marked = UniversumSVC(kernel="linear", universum_label=-1)
     marked.fit(np.vstack([X, U])[order], np.r_[Y, [-1] * 20][order])
-    assert np.array_equal(marked._alpha, alpha[order])
-    assert np.array_equal(marked._caps, clf._caps[order])
+    assert np.array_equal(marked.model_.alpha, alpha[order])
+    assert np.array_equal(marked.model_.caps, clf.model_.caps[order])
 
 
 def test_data_of_the_fit_is_recognised_and_other_data_is_not():
     clf = UniversumSVC().fit(X, Y, universum=U)
 
     def recognised(*args):
-        return read(clf, *args, None, reset=False).fingerprint == clf._fingerprint
+        return read(clf, *args, None, reset=False).fingerprint == clf.model_.fingerprint
 
     changed = X.copy()
     changed[3, 1] = np.nextafter(changed[3, 1], np.inf)
@@ -471,5 +472,7 @@ def test_fitted_state_is_arrays_numbers_and_strings():
         UniversumSVC(kernel="linear").fit(sp.csr_array(X), Y, universum=U),
     ):
         state = {k: v for k, v in vars(clf).items() if k not in parameters}
+        state |= vars(state.pop("model_"))
+        state |= vars(state.pop("kernel")) | vars(state.pop("certificate"))
         plain = (np.ndarray, sp.csr_array, int, float, str, bool, type(None))
         assert {k: type(v) for k, v in state.items() if type(v) not in plain} == {}

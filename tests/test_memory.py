@@ -44,8 +44,8 @@ def test_a_fit_holds_three_gram_matrices_at_most(kernel, n_classes, C, delta, lo
 def test_working_sets_make_no_second_matrix_of_a_precomputed_kernel(monkeypatch):
     """The caller's matrix and 0.3 more: 0.1 for the cached rows, and pieces."""
     # Pieces as small next to this matrix as they are next to a large one.
-    monkeypatch.setattr("musvm.paths.EXAMINED", 100)
-    monkeypatch.setattr("musvm.kernel_rows.CHUNK", 2**15)
+    monkeypatch.setattr("musvm.solvers.choose.N_EXAMINED", 100)
+    monkeypatch.setattr("musvm.solvers.backends.host.CHUNK", 2**15)
     monkeypatch.setattr("musvm._threads.PIECE", 128)
     monkeypatch.setattr("musvm.kernels._STRIP", 32)
     rng = np.random.default_rng(0)

@@ -32,7 +32,7 @@ def assert_sound(clf: UniversumSVC, points=X) -> None:
     F = clf.decision_function(points)
     assert np.isfinite(F).all()
     assert set(clf.predict(points)) <= set(clf.classes_)
-    np.testing.assert_allclose(clf.dual_coef_.sum(axis=0), 0, atol=1e-9 * clf._caps.max())
+    np.testing.assert_allclose(clf.dual_coef_.sum(axis=0), 0, atol=1e-9 * clf.model_.caps.max())
 
 
 def refused(message: str, *args, **kwargs):
@@ -363,7 +363,7 @@ def test_any_number_of_universum_points(m):
     V = np.random.default_rng(m).normal(size=(m, 4))
     clf = UniversumSVC().fit(X, Y, universum=V)
     assert_sound(clf)
-    assert clf._caps[30:] == pytest.approx(np.full(m, 30 / (m * 3)))
+    assert clf.model_.caps[30:] == pytest.approx(np.full(m, 30 / (m * 3)))
 
 
 def test_many_classes():

@@ -6,7 +6,6 @@ be found, a linear program finds them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,10 +15,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem
-from musvm.dual.solve import solve
-from oracles import artificial_samples, literal_alpha, optimum, solve_eq2, solve_eq5
-from strategies import problems, problems_with_feasible_alpha
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.solvers.gram import solve
+from oracles import artificial_samples, literal_alpha, optimum, samples_of, solve_eq2, solve_eq5
+from strategies import changed, problems, problems_with_feasible_alpha
 
 decision_rows = st.integers(2, 6).flatmap(
     lambda L: st.lists(
@@ -31,8 +30,8 @@ decision_rows = st.integers(2, 6).flatmap(
 def loss_of(f, *, label=None, delta=0.0, loss="sum") -> float:
     """The loss that the package gives to one point with decision values f."""
     y = np.array([] if label is None else [label], dtype=np.intp)
-    problem = DualProblem(np.eye(1), y, len(f), np.ones(1), delta, loss)
-    return float(statement.losses(problem, np.array([f]))[0])
+    problem = DualProblem(np.eye(1), DualRows(y, len(f), np.ones(1), delta, loss))
+    return float(statement.losses(problem.rows, np.array([f]))[0])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -85,10 +84,10 @@ def test_eq4_and_eq2_differ_for_three_classes():
 
 @given(problems())
 def test_eq2_and_eq4_agree_for_two_classes(problem):
-    problem = replace(problem, n_classes=2, y=problem.y % 2)
-    arguments = problem.gram, problem.y, 2, problem.caps, problem.delta
+    problem = changed(problem, n_classes=2, y=problem.rows.y % 2)
+    arguments = problem.gram, problem.rows.y, 2, problem.rows.caps, problem.rows.delta
     assert solve_eq2(*arguments).upper == pytest.approx(solve_eq5(*arguments).upper, rel=1e-7)
-    one, many = (replace(problem, universum_loss=loss) for loss in ("max", "sum"))
+    one, many = (changed(problem, universum_loss=loss) for loss in ("max", "sum"))
     assert solve(one, tol=1e-8).primal == pytest.approx(solve(many, tol=1e-8).primal, rel=1e-6)
 
 
@@ -98,11 +97,11 @@ def test_universum_of_weight_zero_is_the_plain_svm(problem):
 
     Both ends come from the solver without universum, the middle from the solver with it.
     """
-    n = problem.n_train
-    plain = replace(problem, gram=problem.gram[:n, :n].copy(), caps=problem.caps[:n].copy())
+    n = problem.rows.n_train
+    plain = changed(problem, gram=problem.gram[:n, :n].copy(), caps=problem.rows.caps[:n].copy())
     solution = solve(plain, tol=1e-8)
     F = problem.gram[:, :n] @ solution.alpha
-    price = problem.caps[n:] @ statement.losses(problem, F)[n:]
+    price = problem.rows.caps[n:] @ statement.losses(problem.rows, F)[n:]
     with_universum = solve(problem, tol=1e-8).primal
     slack = 1e-7 * solution.primal
     assert -solution.dual - slack <= with_universum <= solution.primal + price + slack
@@ -119,8 +118,8 @@ def test_eq5_solved_by_algorithm_1_is_what_the_package_solves(problem):
     solution, oracle = solve(problem, tol=1e-8), optimum(problem)
     assert oracle.width <= 1e-7
     assert -solution.dual == pytest.approx(oracle.lower, rel=1e-6)
-    samples = artificial_samples(problem.y, problem.n_classes, problem.caps, problem.delta)
-    alpha = literal_alpha(solution.alpha, problem.n_train)
+    samples = samples_of(problem)
+    alpha = literal_alpha(solution.alpha, problem.rows.n_train)
     F = problem.gram[:, samples.point] @ alpha
     size = (np.abs(problem.gram) @ np.abs(solution.alpha)).max()
     assert np.abs(F - solution.decision).max() <= 1e-12 * size
@@ -160,19 +159,21 @@ def test_the_reduction_is_exact(a, cap):
             assert cost is None, f"{loss}: copies exist outside the reduced set"
             continue
         assert cost == pytest.approx(positive, abs=1e-9), f"{loss}: not the cheapest cost"
-        problem = DualProblem(np.eye(1), np.array([], np.intp), len(a), np.ones(1) * cap, 1.0, loss)
-        assert statement.infeasibility(problem, a[None, :]) == 0.0
-        assert statement.dual_costs(problem, a[None, :])[0] == pytest.approx(cost, abs=1e-9)
+        problem = DualProblem(
+            np.eye(1), DualRows(np.array([], np.intp), len(a), np.ones(1) * cap, 1.0, loss)
+        )
+        assert statement.infeasibility(problem.rows, a[None, :]) == 0.0
+        assert statement.dual_costs(problem.rows, a[None, :])[0] == pytest.approx(cost, abs=1e-9)
 
 
 @given(problems_with_feasible_alpha())
 def test_canonical_copies_are_feasible_for_eq5(case):
     """The copies with c_k = max(a_k, 0), which support-vector types are read from."""
     problem, alpha = case
-    problem = replace(problem, universum_loss="sum")
-    samples = artificial_samples(problem.y, problem.n_classes, problem.caps, problem.delta)
-    literal = literal_alpha(alpha, problem.n_train)
-    own = samples.label[:, None] == np.arange(problem.n_classes)
+    problem = changed(problem, universum_loss="sum")
+    samples = samples_of(problem)
+    literal = literal_alpha(alpha, problem.rows.n_train)
+    own = samples.label[:, None] == np.arange(problem.rows.n_classes)
     bound = np.where(own, samples.cap[:, None], 0.0)
     assert np.all(literal <= bound + 1e-15 * samples.cap[:, None])
     assert np.all(np.abs(literal.sum(axis=1)) <= 1e-14 * samples.cap)
@@ -262,7 +263,7 @@ def test_five_points_by_hand(loss):
 
     X = np.array(POINTS, dtype=float)
     caps = np.array([float(cap) for cap in CAPS])
-    problem = DualProblem(X @ X.T, np.array(LABELS, np.intp), 3, caps, float(DELTA), loss)
+    problem = DualProblem(X @ X.T, DualRows(np.array(LABELS, np.intp), 3, caps, float(DELTA), loss))
     solution = solve(problem, tol=1e-12)
     assert solution.primal == pytest.approx(float(objective), rel=1e-11)
     assert -solution.dual == pytest.approx(float(objective), rel=1e-11)

@@ -36,7 +36,9 @@ def test_type_checkers_may_use_the_hints():
 
 def test_the_build_leaves_out_the_sources_of_compiled_modules():
     package = ROOT / "src" / "musvm"
-    sources = [path for end in ("*.pyx", "*.pxd", "meson.build") for path in package.rglob(end)]
+    sources = [
+        path for end in ("*.pyx", "*.pxd", "*.h", "meson.build") for path in package.rglob(end)
+    ]
     listed = re.search(
         r"exclude_files: \[(.*?)\]", (ROOT / "meson.build").read_text(encoding="utf-8"), re.DOTALL
     ).group(1)
@@ -47,7 +49,9 @@ def test_the_build_leaves_out_the_sources_of_compiled_modules():
 
 def test_sources_of_compiled_modules_are_not_installed():
     installed = [file.name for file in files("musvm") or ()]
-    assert not [name for name in installed if name.endswith((".pyx", ".pxd", ".c", "meson.build"))]
+    assert not [
+        name for name in installed if name.endswith((".pyx", ".pxd", ".c", ".h", "meson.build"))
+    ]
 
 
 def test_the_command_is_installed():

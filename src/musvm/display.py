@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from musvm._projections import Projections, encode, project
-from musvm.dual.problem import FloatArray
+from musvm._input.tensors import FloatArray
+from musvm.projections import Projections, encode, project
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -267,7 +267,7 @@ such arrays, default=None
         pyplot = _import_pyplot()
         models = list(self.models.values())
         grid = _Grid.of(models)
-        edges = _bin_edges(models, bins)
+        edges = bin_edges(models, bins)
         new_figure = ax is None
         if new_figure:
             ax = pyplot.figure(figsize=grid.size, layout="constrained").add_subplot()
@@ -476,7 +476,7 @@ def _wrap(name: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _bin_edges(models: Sequence[Projections], bins: int | Sequence[float]) -> FloatArray:
+def bin_edges(models: Sequence[Projections], bins: int | Sequence[float]) -> FloatArray:
     """Edges of bins shared by all panels, as the module's docstring says."""
     if not isinstance(bins, (int, np.integer)):
         edges = np.asarray(bins, dtype=np.float64)

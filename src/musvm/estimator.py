@@ -1,24 +1,19 @@
 """`UniversumSVC`: the multiclass universum SVM as a scikit-learn classifier.
 
-The estimator reads what it is given (`_validation.py`), states the problem, has it solved
-(`paths.py`) and keeps the solution as attributes. With alpha_i the solution's row of point i, the
-model is
-
-    f_l(x) = sum_i alpha_il k(x_i, x),        the prediction the class of the largest f_l(x).
+The estimator reads what it is given (`_input/`), states the problem and keeps the fitted model
+(`model.py`), having had it solved (`solvers/choose.py`). Its attributes are those of that model.
 """
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import accuracy_score
-from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -26,15 +21,39 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from musvm import _tensors as tensors
-from musvm import _validation as validation
+from musvm._input import reading, tensors
+from musvm._input.blocks import Blocks, merge
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.weights import row_caps
+from musvm._messages import warn_user
 from musvm._progress import FitProgress
-from musvm._projections import leads, spread
-from musvm._threads import one_blas_thread
-from musvm.dual.problem import DualRows, FloatArray, UniversumLoss
-from musvm.dual.solve import DualSolution
-from musvm.kernels import Kernel, resolve_gamma
-from musvm.paths import PointProblem, Solver, solve_points, stays_on_device
+from musvm._sklearn import Interval, StrOptions, all_or_nothing, fit_context, safe_indexing
+from musvm.dual.decisions import leads, spread
+from musvm.dual.problem import UniversumLoss
+from musvm.dual.solution import Certificate
+from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
+from musvm.model import FittedModel, state_problem
+from musvm.solvers.choose import Solver, solve_points, stays_on_device
+
+PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
+    "C": [Interval(Real, 0, None, closed="neither")],
+    "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "delta": [Interval(Real, 0, None, closed="left")],
+    "universum_weight": [StrOptions({"balanced"}), Interval(Real, 0, None, closed="left")],
+    "universum_loss": [StrOptions({"sum", "max"})],
+    "universum_label": [str, Integral, Real, "boolean", None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "solver": [StrOptions({"auto", "gram", "working-set", "linear"})],
+    "cache_size": [Interval(Real, 0, None, closed="neither")],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class UniversumSVC(ClassifierMixin, BaseEstimator):
@@ -159,6 +178,10 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     converged_ : bool
         Whether the solver reached `tol`.
 
+    model_ : FittedModel
+        All of the above as one object, with the kernel's settled parameters and the caps of all
+        rows (:mod:`musvm.model`).
+
     n_features_in_ : int
         Number of features seen in `fit`.
 
@@ -209,24 +232,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "delta": [Interval(Real, 0, None, closed="left")],
-        "universum_weight": [StrOptions({"balanced"}), Interval(Real, 0, None, closed="left")],
-        "universum_loss": [StrOptions({"sum", "max"})],
-        "universum_label": [str, Integral, Real, "boolean", None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "solver": [StrOptions({"auto", "gram", "working-set", "linear"})],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = PARAMETER_CONSTRAINTS
 
     # A universum can only be meant for this estimator, so nobody needs to ask for its routing.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"universum": True}
@@ -277,7 +283,8 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     # -----------------------------------------------------------------------------------------
     # Fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def fit(self, X: Any, y: Any, universum: Any = None, sample_weight: Any = None) -> UniversumSVC:
         """Fit the model.
 
@@ -304,12 +311,14 @@ such arrays, default=None
             The fitted estimator.
         """
         data = self._read(X, y, universum, sample_weight)
-        caps = validation.row_caps(data, self.C, self.class_weight, self.universum_weight)
-        blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
+        caps = row_caps(data, self.C, self.class_weight, self.universum_weight)
+        blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
+        kernel = self._settled_kernel(data, blocks)
+        terms: dict[str, Any] = {"delta": self.delta, "universum_loss": self.universum_loss}
         seeded = self.random_state is not None
         with FitProgress(self.tol, verbose=self.verbose) as progress:
             solution = solve_points(
-                self._state_problem(data, blocks),
+                state_problem(kernel, data, blocks, caps, **terms),
                 solver=self.solver,
                 cache_size=self.cache_size,
                 tol=self.tol,
@@ -317,124 +326,138 @@ such arrays, default=None
                 random_state=check_random_state(self.random_state) if seeded else None,
                 callback=progress.update,
             )
-        self._keep(data, caps, blocks.spread(solution.alpha))
+        alpha = blocks.shared_out(solution.alpha)
+        self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
         self._report(solution)
         return self
 
-    def _read(self, X: Any, y: Any, universum: Any, sample_weight: Any) -> validation.FitData:
+    def _read(self, X: Any, y: Any, universum: Any, sample_weight: Any) -> FitData:
         """All rows, on the device of X where that is a tensor and there is much to compute."""
         if tensors.is_tensor(X):
-            parts = [X, *validation.universum_parts(universum)]
-            n_points = sum(map(validation.n_rows, parts))
+            parts = [X, *reading.universum_parts(universum)]
+            n_points = sum(map(reading.n_rows, parts))
             if stays_on_device(n_points, self.kernel, self.solver):
-                from musvm.device import reading
+                from musvm._input import on_device
 
-                return reading.read(self, X, y, universum, sample_weight)
+                return on_device.read(self, X, y, universum, sample_weight)
         on_host = map(tensors.to_host, (X, y, universum, sample_weight))
-        return validation.read(self, *on_host)
+        return reading.read(self, *on_host)
 
-    def _state_problem(self, data: validation.FitData, blocks: validation.Blocks) -> PointProblem:
-        """The problem of the blocks; settles gamma."""
-        self._gamma = self._resolve_gamma(data, blocks)
-        dual = DualRows(
-            blocks.y, len(data.classes), blocks.caps, float(self.delta), self.universum_loss
-        )
-        return PointProblem(self._settled_kernel(), data.X, blocks.rows, dual, data.resolution)
+    def _settled_kernel(self, data: FitData, blocks: Blocks) -> Kernel:
+        """The kernel with gamma as a number."""
+        gamma = 1.0
+        if self.kernel in KERNELS_WITH_GAMMA:
+            training = slice(len(blocks.y))
+            X = tensors.take(data.X, blocks.rows[training])
+            gamma = resolve_gamma(self.gamma, X, blocks.total(data.weight)[training])
+        return Kernel(self.kernel, gamma, self.degree, self.coef0)
 
-    def _resolve_gamma(self, data: validation.FitData, blocks: validation.Blocks) -> float:
-        if self.kernel not in ("poly", "rbf", "sigmoid"):
-            return 1.0
-        training = slice(len(blocks.y))
-        X, weight = tensors.take(data.X, blocks.rows[training]), blocks.total(data.weight)[training]
-        return resolve_gamma(self.gamma, X, weight)
-
-    def _settled_kernel(self) -> Kernel:
-        return Kernel(self.kernel, self._gamma, self.degree, self.coef0)
-
-    def _keep(self, data: validation.FitData, caps: FloatArray, alpha: FloatArray) -> None:
-        """Set the attributes that depend on the rows; `alpha` is (rows of the fit, L)."""
-        used = np.any(alpha != 0.0, axis=1)
-        training = np.flatnonzero(used & data.is_training)
-        universum = np.flatnonzero(used & ~data.is_training)
-        rows = np.concatenate([training, universum])
-        self.classes_ = data.classes
-        self.support_ = training
-        # Rows of the universum if it was passed by itself, of X otherwise.
-        self._universum_start = data.n_given if data.n_given < len(caps) else 0
-        self.universum_support_ = universum - self._universum_start
-        self.n_support_ = np.bincount(data.codes[training], minlength=len(data.classes))
-        self.dual_coef_ = np.ascontiguousarray(alpha[rows].T)
-        vectors = np.empty((0, 0)) if self.kernel == "precomputed" else tensors.take(data.X, rows)
-        self.support_vectors_ = tensors.to_host(vectors)
-        linear = self.kernel == "linear"
-        # More threads change the last digits, and make OpenBLAS slower where one side is short.
-        with one_blas_thread():
-            self._weights: Any = self.dual_coef_ @ self.support_vectors_ if linear else None
-        self._caps = caps
-        self._fingerprint = data.fingerprint
-
-    def _report(self, solution: DualSolution) -> None:
-        """Set the attributes that tell how well the problem was solved, and say so."""
-        self.objective_ = float(solution.primal)
-        self.dual_gap_ = float(solution.gap)
-        self.n_iter_ = int(solution.n_rounds)
-        self.converged_ = bool(solution.converged)
-        relative = solution.history[-1]
+    def _report(self, certificate: Certificate) -> None:
+        """Say how well the problem was solved."""
+        rounds, relative = certificate.n_rounds, certificate.relative_gap
         if self.verbose:
             print(
-                f"[UniversumSVC] {self.n_iter_} rounds, objective {self.objective_:.6g}, "
+                f"[UniversumSVC] {rounds} rounds, objective {certificate.primal:.6g}, "
                 f"relative duality gap {relative:.1e}"
             )
-        if not self.converged_:
-            warnings.warn(
-                f"The solver stopped after {self.n_iter_} rounds at a relative duality gap of "
+        if not certificate.converged:
+            warn_user(
+                f"The solver stopped after {rounds} rounds at a relative duality gap of "
                 f"{relative:.1e}, above tol={self.tol:g}: raise max_iter, scale the features, or "
                 "loosen tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
-    @property
-    def _alpha(self) -> FloatArray:
-        """(M, L) dual variables of all rows of the fit: those of X, then those of universum."""
-        alpha = np.zeros((len(self._caps), len(self.classes_)))
-        rows = np.concatenate([self.support_, self.universum_support_ + self._universum_start])
-        alpha[rows] = self.dual_coef_.T
-        return alpha
-
     # -----------------------------------------------------------------------------------------
-    # Using the model
+    # Attributes of the fitted model
+
+    @property
+    def _fitted(self) -> FittedModel:
+        """The model; an AttributeError that says so where there is none."""
+        if "model_" not in vars(self):
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+        return self.model_
+
+    @property
+    def classes_(self) -> Any:
+        """The class labels, sorted."""
+        return self._fitted.classes
+
+    @property
+    def support_(self) -> IntArray:
+        """Rows of X that are training points and support vectors."""
+        return self._fitted.training_support
+
+    @property
+    def universum_support_(self) -> IntArray:
+        """Universum points that are support vectors."""
+        return self._fitted.universum_support
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The support vectors, those of the universum last."""
+        return self._fitted.vectors
+
+    @property
+    def dual_coef_(self) -> FloatArray:
+        """Dual variables of the support vectors."""
+        return self._fitted.dual_coef
+
+    @property
+    def n_support_(self) -> IntArray:
+        """Number of training support vectors of each class."""
+        return self._fitted.n_support
 
     @property
     def coef_(self) -> FloatArray:
         """The weights of a linear kernel."""
-        check_is_fitted(self)
-        if self._weights is None:
+        weights = self._fitted.weights
+        if weights is None:
             raise AttributeError("coef_ is only available with kernel='linear'.")
-        return np.diff(self._weights, axis=0) if len(self.classes_) == 2 else self._weights
+        return np.diff(weights, axis=0) if len(weights) == 2 else weights
 
-    def _decision_values(self, X: Any) -> FloatArray:
+    @property
+    def objective_(self) -> float:
+        """Primal objective."""
+        return self._fitted.certificate.primal
+
+    @property
+    def dual_gap_(self) -> float:
+        """Duality gap, absolute."""
+        return self._fitted.certificate.gap
+
+    @property
+    def n_iter_(self) -> int:
+        """Rounds of the solver."""
+        return self._fitted.certificate.n_rounds
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the solver reached `tol`."""
+        return self._fitted.certificate.converged
+
+    # -----------------------------------------------------------------------------------------
+    # Using the model
+
+    def _decision_values(self, X: Any) -> Any:
         """f_l(x), (n_samples, n_classes); a tensor of PyTorch on its device if X is a tensor."""
         check_is_fitted(self)
         if tensors.is_tensor(X):
-            from musvm.device import reading
+            from musvm._input import on_device
 
-            return reading.decision_values(self, X)
-        precomputed = self.kernel == "precomputed"
-        X = validate_data(
+            return self.model_.decision_values(on_device.points_for(self, X))
+        points = validate_data(
             self,
             X,
             reset=False,
-            accept_sparse=False if precomputed else "csr",
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
             dtype=np.float64,
             order="C",
         )
-        if self.kernel == "linear":
-            return np.asarray(X @ self._weights.T)
-        if precomputed:
-            columns = np.concatenate([self.support_, self.universum_support_])
-            return X[:, columns] @ self.dual_coef_.T
-        return self._settled_kernel().weighted(X, self.support_vectors_, self.dual_coef_.T)
+        return self.model_.decision_values(points)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Decision values.
@@ -468,11 +491,7 @@ such arrays, default=None
             Predicted labels.
         """
         F = self._decision_values(X)
-        if tensors.is_tensor(F):
-            from musvm.device import reading
-
-            return tensors.give_back(reading.labels(self.classes_, F), X)
-        return self.classes_[F.argmax(axis=1)]
+        return tensors.give_back(self.model_.labels(F), X)
 
     def projections(self, X: Any) -> FloatArray:
         """Lead of every class over the best of the others.
@@ -529,10 +548,10 @@ such arrays, default=None
         y, sample_weight = tensors.to_host(y), tensors.to_host(sample_weight)
         check_consistent_length(X, y, sample_weight)
         y = column_or_1d(y)
-        judged = np.flatnonzero(~validation.is_universum(y, self.universum_label))
+        judged = np.flatnonzero(~reading.is_universum(y, self.universum_label))
         if not len(judged):
             raise ValueError("y holds only the universum label, so there is nothing to score.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        points = tensors.take(X, judged) if tensors.is_tensor(X) else _safe_indexing(X, judged)
+        points = tensors.take(X, judged) if tensors.is_tensor(X) else safe_indexing(X, judged)
         predicted = tensors.to_host(self.predict(points))
         return float(accuracy_score(y[judged], predicted, sample_weight=weight))

@@ -11,6 +11,13 @@ linear, rbf, and poly with coef0 >= 0 are positive semi-definite by construction
 matrix has to be examined (`is_positive_semidefinite`), because the duality gap certifies the
 optimum for a positive semi-definite one only.
 
+Many kernel values of "rbf" at once are exponentials of a matrix product. Two more columns make the
+product the exponent itself,
+
+    -gamma |x - z|^2 = <(sqrt(2 gamma) x, 1, -gamma |x|^2), (sqrt(2 gamma) z, -gamma |z|^2, 1)>,
+
+which is accurate to the rounding of gamma |x|^2: `extended` is for points near the origin.
+
 A Gram matrix returned from here is symmetric to the last digit, finite, C-contiguous, of
 doubles, and nobody else's. At most two and a half M x M arrays are alive while it is made.
 """
@@ -28,10 +35,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from musvm._tensors import row_sums
+from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
+from musvm._messages import warn_user
 from musvm._threads import one_blas_thread
-from musvm.dual.problem import FloatArray, IntArray
 
+KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
 # Entries of the largest matrix that is computed at a time where blocks will do.
 CHUNK = 2**22
 # Rows handled at a time where a whole M x M temporary is to be avoided.
@@ -49,6 +57,10 @@ class Kernel:
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
+
+    @property
+    def is_precomputed(self) -> bool:
+        return self.name == "precomputed"
 
     @property
     def is_psd_by_construction(self) -> bool:
@@ -81,6 +93,13 @@ class Kernel:
         require_finite(K)
         return K
 
+    def diagonal(self, X: Any) -> FloatArray:
+        """k(x, x) of every row of X; not for "precomputed"."""
+        if self.name == "rbf":
+            return np.ones(X.shape[0])
+        few = [slice(start, start + 64) for start in range(0, X.shape[0], 64)]
+        return np.concatenate([self.matrix(X[s], X[s]).diagonal() for s in few])
+
     def weighted(self, X: Any, Z: Any, weights: FloatArray) -> FloatArray:
         """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory."""
         if not Z.shape[0]:
@@ -95,7 +114,7 @@ class Kernel:
         `resolution` is the relative rounding error of the entries. An asymmetry well above it is
         refused; one below it is averaged away.
         """
-        if self.name == "precomputed":
+        if self.is_precomputed:
             K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)
         else:
             points = X[rows]
@@ -103,9 +122,22 @@ class Kernel:
             # its own affair.
             with nullcontext() if callable(self.name) else one_blas_thread():
                 K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
-        largest = max(K.max(), -K.min())
-        _require_symmetric(symmetrise(K), largest, resolution)
+        make_symmetric(K, resolution=resolution)
         return K
+
+
+def extended(points: Array, gamma: float) -> Array:
+    """Points with the two more columns of the left side of the product above."""
+    xp = namespace(points)
+    norms = -gamma * xp.vecdot(points, points)[:, None]
+    return xp.concat([(2.0 * gamma) ** 0.5 * points, xp.ones_like(norms), norms], axis=1)
+
+
+def other_side(extended: Array) -> Array:
+    """Extended points for the right side of the product: the last two columns swapped."""
+    return namespace(extended).concat(
+        [extended[:, :-2], extended[:, -1:], extended[:, -2:-1]], axis=1
+    )
 
 
 class Submatrix:
@@ -156,6 +188,12 @@ def require_finite(K: NDArray[Any]) -> None:
         )
 
 
+def make_symmetric(K: FloatArray, *, resolution: float) -> None:
+    """Average rounding errors away, in place; refuse a matrix that is asymmetric beyond them."""
+    largest = max(K.max(), -K.min())
+    _require_symmetric(symmetrise(K), largest, resolution)
+
+
 def symmetrise(K: FloatArray) -> float:
     """Replace K by (K + K^T) / 2 in place; return the largest |K - K^T| it had."""
     worst = 0.0
@@ -180,6 +218,17 @@ def is_positive_semidefinite(K: FloatArray, *, resolution: float) -> bool:
     work.flat[:: len(K) + 1] += ridge
     _, info = scipy.linalg.lapack.dpotrf(work, lower=True, clean=False, overwrite_a=True)
     return bool(info == 0)
+
+
+def warn_if_indefinite(kernel: Kernel, gram: FloatArray, *, resolution: float) -> bool:
+    """Say that a gap certifies less than usual, where the matrix is not positive semi-definite."""
+    if kernel.is_psd_by_construction or is_positive_semidefinite(gram, resolution=resolution):
+        return False
+    warn_user(
+        "The kernel matrix is not positive semi-definite: what is found are stationary points, to "
+        "the accuracy of their duality gaps, which need not be global optima."
+    )
+    return True
 
 
 def resolve_gamma(gamma: float | str, X: Any, weight: FloatArray) -> float:

@@ -25,11 +25,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import (
     _num_samples,
     check_is_fitted,
@@ -37,9 +35,17 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from musvm._projections import decision_values, nested, universum_label
-from musvm._validation import is_universum, universum_parts
-from musvm.dual.problem import FloatArray, IntArray
+from musvm._input.reading import is_universum, universum_parts
+from musvm._input.tensors import FloatArray, IntArray
+from musvm._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    safe_indexing,
+    safe_split,
+)
+from musvm.projections import decision_values, nested, universum_label
 
 METHODS = ("universum_score", "decision_function", "predict_proba")
 
@@ -156,7 +162,7 @@ default='auto'
     # -----------------------------------------------------------------------------------------
     # Fitting
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, universum: Any = None) -> RejectingClassifier:
         """Fit the classifier and set the threshold.
 
@@ -204,8 +210,8 @@ such arrays, default=None
     def _left_out_scores(self, left: IntArray, X: Any, y: Any, universum: Any) -> FloatArray:
         """Scores of the rows `left` of X by a classifier fitted to all other rows."""
         kept = np.setdiff1d(np.arange(len(y)), left)
-        X_kept, y_kept = _safe_split(self.estimator, X, y, kept)
-        X_left, _ = _safe_split(self.estimator, X, y, left, kept)
+        X_kept, y_kept = safe_split(self.estimator, X, y, kept)
+        X_left, _ = safe_split(self.estimator, X, y, left, kept)
         return self._scores(self._fit_one(X_kept, y_kept, universum), X_left)
 
     def _threshold_by_cv(self, X: Any, y: Any, universum: Any) -> float:
@@ -241,10 +247,10 @@ such arrays, default=None
         for fold in range(n_folds):
             in_fold = [np.arange(_num_samples(part)) % n_folds == fold for part in parts]
             kept = [
-                _safe_indexing(p, np.flatnonzero(~f)) for p, f in zip(parts, in_fold, strict=True)
+                safe_indexing(p, np.flatnonzero(~f)) for p, f in zip(parts, in_fold, strict=True)
             ]
             left = [
-                _safe_indexing(p, np.flatnonzero(f)) for p, f in zip(parts, in_fold, strict=True)
+                safe_indexing(p, np.flatnonzero(f)) for p, f in zip(parts, in_fold, strict=True)
             ]
             model = self._fit_one(X, y, tuple(kept))
             scores += [self._scores(model, part) for part in universum_parts(tuple(left))]

@@ -19,7 +19,7 @@ import cli_tables
 import musvm
 from musvm import UniversumSVCCV
 from musvm.cli import app
-from musvm.tables import Columns, preparation
+from musvm.cli.tables import Columns, preparation
 from musvm.universum import diagnose
 
 FIXED = ["--select", "2", "--C", "1", "--delta", "0.1"]

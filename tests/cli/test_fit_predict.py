@@ -22,7 +22,7 @@ import model_files
 import musvm
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.cli import app
-from musvm.tables import Columns, preparation
+from musvm.cli.tables import Columns, preparation
 
 # One value each, so that a test fits a handful of models.
 FIXED = ["--select", "2", "--C", "1,10", "--delta", "0.1"]
@@ -138,7 +138,7 @@ def test_json_says_the_same_and_nothing_else(folder):
     assert document["training"]["classes"] == {"setosa": 25, "versicolor": 25, "virginica": 25}
     assert document["input"]["categorical"] == ["colour"]
     assert document["written"] == {"model": "model.skops"}
-    header = musvm.model_file.load_with_header("model.skops")[1]
+    header = musvm.io.model_file.load_with_header("model.skops")[1]
     assert {**header.summary, **document} == {**header.summary, "written": document["written"]}
 
 
@@ -320,7 +320,7 @@ def test_integer_labels_stay_integers(folder):
 
 
 def test_rejection_is_a_threshold_that_the_promised_share_passes(model):
-    loaded, header = musvm.model_file.load_with_header(model)
+    loaded, header = musvm.io.model_file.load_with_header(model)
     threshold = header.summary["rejection"]["threshold"]
     for name in ("train.csv", "others.csv"):
         result = run("predict", "model.skops", name, "--reject", "--reject-label", "?")

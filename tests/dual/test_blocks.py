@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from musvm.dual._blocks import project_box, solve_block
 
+from compiled import project_box, solve_block
 from oracles import block_gap, exact_block, exact_projection
 
 EPS = np.finfo(float).eps

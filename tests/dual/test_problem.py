@@ -7,27 +7,23 @@ import pytest
 from hypothesis import assume, given
 
 from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem
+from musvm.dual.problem import DualProblem, DualRows
 from oracles import (
-    artificial_samples,
     complementarity,
     constraint_violation,
     eq2_losses,
     eq4_losses,
     features,
     literal_alpha,
+    samples_of,
 )
 from strategies import problems, problems_with_feasible_alpha
 
 
-def samples_of(problem):
-    return artificial_samples(problem.y, problem.n_classes, problem.caps, problem.delta)
-
-
 def literal_losses(problem, F) -> np.ndarray:
     """The loss of every point from the slacks of eq. (4) or eq. (2)."""
-    if problem.universum_loss == "max":
-        return eq2_losses(F, problem.y, problem.delta)
+    if problem.rows.is_max:
+        return eq2_losses(F, problem.rows.y, problem.rows.delta)
     samples = samples_of(problem)
     return np.bincount(samples.point, eq4_losses(samples, F), minlength=len(F))
 
@@ -35,16 +31,16 @@ def literal_losses(problem, F) -> np.ndarray:
 def terms(problem, alpha, F) -> float:
     """The size of what is added up, against which rounding is measured."""
     mass = np.abs(alpha).sum(axis=1)
-    losses = problem.caps @ (4.0 + np.abs(F).sum(axis=1))
+    losses = problem.rows.caps @ (4.0 + np.abs(F).sum(axis=1))
     return float(mass @ np.abs(problem.gram) @ mass + losses)
 
 
 @given(problems_with_feasible_alpha())
 def test_losses_are_the_smallest_slacks(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
+    F = problem.gram @ alpha
     np.testing.assert_allclose(F, problem.gram @ alpha, rtol=1e-12, atol=1e-12 * np.abs(F).max())
-    found = statement.losses(problem, F)
+    found = statement.losses(problem.rows, F)
     np.testing.assert_allclose(
         found, literal_losses(problem, F), rtol=1e-12, atol=1e-13 * (1 + np.abs(F).max())
     )
@@ -54,38 +50,38 @@ def test_losses_are_the_smallest_slacks(case):
 @given(problems_with_feasible_alpha())
 def test_dual_objective_is_minus_w_of_eq5(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
-    found = statement.dual_objective(problem, alpha, F)
+    F = problem.gram @ alpha
+    found = statement.dual_objective(problem.rows, alpha, F)
     Z = features(problem.gram)
-    if problem.universum_loss == "sum":
-        samples, literal = samples_of(problem), literal_alpha(alpha, problem.n_train)
+    if problem.rows.universum_loss == "sum":
+        samples, literal = samples_of(problem), literal_alpha(alpha, problem.rows.n_train)
         weights = Z[samples.point].T @ literal
         expected = 0.5 * np.sum(weights**2) + np.sum(literal * samples.e)
     else:
         weights = Z.T @ alpha
-        own = sum(alpha[i, label] for i, label in enumerate(problem.y))
-        moved = 0.5 * np.abs(alpha[problem.n_train :]).sum()
-        expected = 0.5 * np.sum(weights**2) - own + problem.delta * moved
+        own = sum(alpha[i, label] for i, label in enumerate(problem.rows.y))
+        moved = 0.5 * np.abs(alpha[problem.rows.n_train :]).sum()
+        expected = 0.5 * np.sum(weights**2) - own + problem.rows.delta * moved
     assert found == pytest.approx(expected, rel=0, abs=1e-12 * terms(problem, alpha, F))
 
 
 @given(problems_with_feasible_alpha())
 def test_primal_objective_is_that_of_the_weights(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
+    F = problem.gram @ alpha
     weights = features(problem.gram).T @ alpha
-    expected = 0.5 * np.sum(weights**2) + problem.caps @ literal_losses(problem, F)
-    found = statement.primal_objective(problem, alpha, F)
+    expected = 0.5 * np.sum(weights**2) + problem.rows.caps @ literal_losses(problem, F)
+    found = statement.primal_objective(problem.rows, alpha, F)
     assert found == pytest.approx(expected, rel=0, abs=1e-12 * terms(problem, alpha, F))
 
 
 @given(problems_with_feasible_alpha())
 def test_gap_is_primal_plus_dual_row_by_row_and_nonnegative(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
-    rows, size = statement.row_gaps(problem, alpha, F), terms(problem, alpha, F)
-    total = statement.primal_objective(problem, alpha, F) + statement.dual_objective(
-        problem, alpha, F
+    F = problem.gram @ alpha
+    rows, size = statement.row_gaps(problem.rows, alpha, F), terms(problem, alpha, F)
+    total = statement.primal_objective(problem.rows, alpha, F) + statement.dual_objective(
+        problem.rows, alpha, F
     )
     assert rows.sum() == pytest.approx(total, rel=0, abs=1e-12 * size)
     assert rows.min() >= -1e-12 * size
@@ -95,23 +91,23 @@ def test_gap_is_primal_plus_dual_row_by_row_and_nonnegative(case):
 @given(problems_with_feasible_alpha())
 def test_gap_and_primal_together_are_those_of_the_rows_and_of_the_weights(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
-    gaps = np.maximum(statement.row_gaps(problem, alpha, F), 0.0)
-    expected = gaps.sum(), statement.primal_objective(problem, alpha, F)
-    assert statement.gap_and_primal(problem, alpha, F) == expected
+    F = problem.gram @ alpha
+    gaps = np.maximum(statement.row_gaps(problem.rows, alpha, F), 0.0)
+    expected = gaps.sum(), statement.primal_objective(problem.rows, alpha, F)
+    assert statement.gap_and_primal(problem.rows, alpha, F) == expected
 
 
 @given(problems_with_feasible_alpha())
 def test_row_gaps_are_nonnegative_for_an_indefinite_matrix_too(case):
     problem, alpha = case
-    F = -3.0 * statement.decision_values(problem, alpha)
-    assert statement.row_gaps(problem, alpha, F).min() >= -1e-12 * terms(problem, alpha, F)
+    F = -3.0 * problem.gram @ alpha
+    assert statement.row_gaps(problem.rows, alpha, F).min() >= -1e-12 * terms(problem, alpha, F)
 
 
 @given(problems_with_feasible_alpha())
 def test_a_feasible_alpha_is_seen_as_feasible(case):
     problem, alpha = case
-    assert statement.infeasibility(problem, alpha) <= 1e-14
+    assert statement.infeasibility(problem.rows, alpha) <= 1e-14
     assert constraint_violation(problem, alpha) <= 1e-14
 
 
@@ -119,23 +115,23 @@ def test_a_feasible_alpha_is_seen_as_feasible(case):
 def test_each_kind_of_violation_is_seen_and_measured(case):
     """Break one constraint of one row by a quarter of its cap."""
     problem, alpha = case
-    n, L = problem.n_train, problem.n_classes
-    for i, cap in enumerate(problem.caps):
+    n, L = problem.rows.n_train, problem.rows.n_classes
+    for i, cap in enumerate(problem.rows.caps):
         unbalanced = alpha.copy()
         unbalanced[i, 0] -= cap / 4
-        assert statement.infeasibility(problem, unbalanced) == pytest.approx(0.25)
+        assert statement.infeasibility(problem.rows, unbalanced) == pytest.approx(0.25)
 
         beyond = alpha.copy()
-        k, l = (problem.y[i], (problem.y[i] + 1) % L) if i < n else (0, 1)
+        k, l = (problem.rows.y[i], (problem.rows.y[i] + 1) % L) if i < n else (0, 1)
         beyond[i] = 0.0
         beyond[i, [k, l]] = 1.25 * cap, -1.25 * cap
-        assert statement.infeasibility(problem, beyond) == pytest.approx(0.25)
+        assert statement.infeasibility(problem.rows, beyond) == pytest.approx(0.25)
 
         if i < n:
             wrong = alpha.copy()
             wrong[i] = 0.0
             wrong[i, [l, k]] = 0.25 * cap, -0.25 * cap
-            assert statement.infeasibility(problem, wrong) == pytest.approx(0.25)
+            assert statement.infeasibility(problem.rows, wrong) == pytest.approx(0.25)
 
 
 def steepest_descent(problem, alpha, F, i) -> float:
@@ -144,9 +140,9 @@ def steepest_descent(problem, alpha, F, i) -> float:
     One-sided derivatives: a step of 1/64 of the cap crosses no bound or kink of an alpha in
     eighths, and without the quadratic term the dual is linear along it.
     """
-    cap, L = problem.caps[i], problem.n_classes
+    cap, L = problem.rows.caps[i], problem.rows.n_classes
     step, best = cap / 64.0, 0.0
-    cost = statement.dual_costs(problem, alpha)[i]
+    cost = statement.dual_costs(problem.rows, alpha)[i]
     for k in range(L):
         for l in range(L):
             moved = alpha.copy()
@@ -154,7 +150,9 @@ def steepest_descent(problem, alpha, F, i) -> float:
             moved[i, l] -= step
             if k == l or constraint_violation(problem, moved) > 1e-6:
                 continue
-            change = (statement.dual_costs(problem, moved)[i] - cost) / step + F[i, k] - F[i, l]
+            change = (
+                (statement.dual_costs(problem.rows, moved)[i] - cost) / step + F[i, k] - F[i, l]
+            )
             best = max(best, -change)
     return best
 
@@ -162,8 +160,8 @@ def steepest_descent(problem, alpha, F, i) -> float:
 @given(problems_with_feasible_alpha())
 def test_kkt_violations_are_the_steepest_exchanges(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
-    found = statement.kkt_violations(problem, alpha, F)
+    F = problem.gram @ alpha
+    found = statement.kkt_violations(problem.rows, alpha, F)
     rows = range(0, problem.n_points, 4)
     expected = [steepest_descent(problem, alpha, F, i) for i in rows]
     np.testing.assert_allclose(
@@ -174,19 +172,19 @@ def test_kkt_violations_are_the_steepest_exchanges(case):
 @given(problems_with_feasible_alpha())
 def test_rows_without_violation_have_no_gap_and_the_other_way_round(case):
     problem, alpha = case
-    F = statement.decision_values(problem, alpha)
-    size = 1.0 + problem.delta + np.abs(F).max()
-    gaps = statement.row_gaps(problem, alpha, F) / problem.caps
-    violations = statement.kkt_violations(problem, alpha, F)
+    F = problem.gram @ alpha
+    size = 1.0 + problem.rows.delta + np.abs(F).max()
+    gaps = statement.row_gaps(problem.rows, alpha, F) / problem.rows.caps
+    violations = statement.kkt_violations(problem.rows, alpha, F)
     # In eighths of the cap: a violation v leaves a gap of at least cap v / 8, at most L cap v.
     assert np.all(gaps >= violations / 8.0 - 1e-10 * size)
-    assert np.all(gaps <= 2 * problem.n_classes * violations + 1e-10 * size)
+    assert np.all(gaps <= 2 * problem.rows.n_classes * violations + 1e-10 * size)
 
 
 @given(problems())
 def test_malformed_problems_are_refused(problem):
     assume(problem.n_points > 1)
-    K, y, L, caps = problem.gram, problem.y, problem.n_classes, problem.caps
+    K, y, L, caps = problem.gram, problem.rows.y, problem.rows.n_classes, problem.rows.caps
     for broken in [
         {"gram": K[:-1]},
         {"caps": caps[:-1]},
@@ -196,5 +194,7 @@ def test_malformed_problems_are_refused(problem):
         {"n_classes": 1},
         {"delta": -1e-9},
     ]:
+        rows = {"y": y, "n_classes": L, "caps": caps} | broken
+        gram = rows.pop("gram", K)
         with pytest.raises(ValueError, match="must be"):
-            DualProblem(**({"gram": K, "y": y, "n_classes": L, "caps": caps} | broken))
+            DualProblem(gram, DualRows(**rows))

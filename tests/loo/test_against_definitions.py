@@ -11,11 +11,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from loo_oracles import bordered, lead, left_out_on_the_face, retrained_values
 from musvm.datasets import fetch_gtsrb
-from musvm.dual.problem import DualProblem
-from musvm.dual.solve import solve
+from musvm.dual.problem import DualProblem, DualRows
 from musvm.loo.evaluate import evaluate
 from musvm.loo.span import squared_spans
 from musvm.loo.types import support_types
+from musvm.solvers.gram import solve
 from strategies import problems
 
 
@@ -28,9 +28,9 @@ def test_span_is_that_of_corollary_1_with_the_pseudo_inverse(loss, seed, n_class
     X = rng.normal(size=(16, 4))
     X[:10, 0] += y
     caps = np.concatenate([np.full(10, 20.0), np.full(6, 5.0)])
-    problem = DualProblem(rbf_kernel(X, gamma=0.5), y, n_classes, caps, 0.1, loss)
+    problem = DualProblem(rbf_kernel(X, gamma=0.5), DualRows(y, n_classes, caps, 0.1, loss))
     solution = solve(problem, tol=1e-10)
-    types = support_types(problem, solution.alpha)
+    types = support_types(problem.rows, solution.alpha)
     inside = np.flatnonzero(types == 1)
     inverse = np.linalg.inv(bordered(problem.gram[np.ix_(inside, inside)], n_classes))
     spans = squared_spans(problem, solution.alpha, types)
@@ -44,7 +44,7 @@ def test_span_is_that_of_corollary_1_with_the_pseudo_inverse(loss, seed, n_class
 def test_bounds_count_what_eq_8_counts(problem):
     solution = solve(problem, tol=1e-8)
     span, old = (evaluate(problem, solution, method) for method in ("span", "span-2016"))
-    n = problem.n_train
+    n = problem.rows.n_train
     spans = squared_spans(problem, solution.alpha, span.types)
     products = np.einsum("il,il->i", solution.alpha[:n], solution.decision[:n])
     unclear = np.abs(spans - products) <= 1e-9 * (np.abs(spans) + np.abs(products))
@@ -69,7 +69,7 @@ def digits_problem(kernel: str, n: int, m: int, C: float, delta: float, loss: st
     X = X[rows] / 16.0
     gram = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.125)
     caps = np.concatenate([np.full(4 * n, C), np.full(m, C * n / m if m else 1.0)])
-    return DualProblem(gram, target[train], 4, caps, delta, loss)
+    return DualProblem(gram, DualRows(target[train], 4, caps, delta, loss))
 
 
 @pytest.mark.parametrize("loss", ["sum", "max"])
@@ -78,7 +78,7 @@ def test_estimate_is_the_linear_answer_of_the_face(delta, loss):
     problem = digits_problem("rbf", 8, 20, 10.0, delta, loss)
     solution = solve(problem, tol=1e-12)
     result = evaluate(problem, solution, "loo-estimate")
-    support = np.flatnonzero(result.types[: problem.n_train] > 0)
+    support = np.flatnonzero(result.types[: problem.rows.n_train] > 0)
     assert len(support) > 10
     for t in support:
         expected = left_out_on_the_face(problem, solution.alpha, t)
@@ -95,7 +95,7 @@ def assert_exact(problem: DualProblem, tol: float = 1e-6, retrained_to: float = 
     """Point by point; ties within the accuracy of the retrained models may go either way."""
     result = evaluate(problem, solve(problem, tol=tol), "loo")
     n_tied = 0
-    for t in range(problem.n_train):
+    for t in range(problem.rows.n_train):
         values, unsure = retrained_values(problem, t, tol=retrained_to)
         if lead(values) > unsure:
             assert result.certified[t], f"point {t} is clear, but not certified"
@@ -104,7 +104,7 @@ def assert_exact(problem: DualProblem, tol: float = 1e-6, retrained_to: float = 
             n_tied += 1
         away = float(np.ptp(result.decision_values[t] - values))
         assert away <= result.radius[t] + unsure, f"point {t} is farther off than it says"
-    assert n_tied <= 0.05 * problem.n_train + 1
+    assert n_tied <= 0.05 * problem.rows.n_train + 1
 
 
 @settings(max_examples=60)
@@ -112,7 +112,7 @@ def assert_exact(problem: DualProblem, tol: float = 1e-6, retrained_to: float = 
 def test_exact_on_any_problem(problem):
     """What is certified is true, also where kernels are singular and labels tie."""
     result = evaluate(problem, solve(problem, tol=1e-4), "loo")
-    for t in range(problem.n_train):
+    for t in range(problem.rows.n_train):
         values, unsure = retrained_values(problem, t, tol=1e-9)
         if result.certified[t] and lead(values) > unsure:
             assert result.predictions[t] == values.argmax(), f"point {t} has another label"
@@ -142,7 +142,7 @@ def test_exact_on_libsvm_sets(name, with_universum, C, data_folder):
     gram = rbf_kernel(X[np.concatenate([train, universum])], gamma=1.0)
     caps = np.concatenate([np.full(60, C), np.full(len(universum), 0.5 * C)])
     labels = np.searchsorted(first, y[train])
-    assert_exact(DualProblem(gram, labels, 3, caps, 0.05))
+    assert_exact(DualProblem(gram, DualRows(labels, 3, caps, 0.05)))
 
 
 @pytest.mark.parametrize("with_universum", [False, True])
@@ -158,4 +158,4 @@ def test_exact_on_traffic_signs(with_universum, data_folder):
     universum = np.flatnonzero(signs.target == 17)[: 50 if with_universum else 0]
     X = signs.data[np.concatenate([train, universum])]
     caps = np.concatenate([np.full(75, 1.0), np.full(len(universum), 0.5)])
-    assert_exact(DualProblem(X @ X.T, np.repeat(np.arange(3), 25), 3, caps, 0.0))
+    assert_exact(DualProblem(X @ X.T, DualRows(np.repeat(np.arange(3), 25), 3, caps, 0.0)))

@@ -10,12 +10,13 @@ import numpy as np
 from hypothesis import assume, given, settings
 
 from loo_oracles import literal_types, span_eq17, span_qp
-from musvm.dual.problem import DualProblem
-from musvm.dual.solve import DualSolution, solve
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solution import solution_of
 from musvm.loo.evaluate import evaluate
 from musvm.loo.span import squared_distances, squared_spans
 from musvm.loo.types import support_types
-from oracles import artificial_samples, literal_alpha
+from musvm.solvers.gram import solve
+from oracles import literal_alpha, samples_of
 from strategies import problems, problems_with_feasible_alpha
 
 EXACT = 1e-8
@@ -35,10 +36,10 @@ def is_clear(K: np.ndarray) -> bool:
 def assert_spans(drawn, oracle):
     """The spans of all training points are the oracle's, relative to K_tt |alpha_t|^2."""
     problem, alpha = drawn
-    K, types = problem.gram, support_types(problem, alpha)
+    K, types = problem.gram, support_types(problem.rows, alpha)
     assume(is_clear(K))
     spans = squared_spans(problem, alpha, types)
-    for t in range(problem.n_train):
+    for t in range(problem.rows.n_train):
         if types[t] == 0:
             assert spans[t] == 0
             continue
@@ -65,14 +66,14 @@ def test_quadratic_program_of_theorem_1(drawn):
 def test_universum_points_count_once(drawn):
     """With all artificial copies of eq. (3) in SV_1, which makes K singular, nothing changes."""
     problem, alpha = drawn
-    assume(problem.universum_loss == "sum" and is_clear(problem.gram))
-    n = problem.n_train
-    samples = artificial_samples(problem.y, problem.n_classes, problem.caps, problem.delta)
+    assume(problem.rows.universum_loss == "sum" and is_clear(problem.gram))
+    n = problem.rows.n_train
+    samples = samples_of(problem)
     literal = literal_alpha(alpha, n)
     own = literal[np.arange(len(literal)), samples.label]
     types = literal_types(own, samples.cap)
     K = problem.gram[np.ix_(samples.point, samples.point)]
-    spans = squared_spans(problem, alpha, support_types(problem, alpha))
+    spans = squared_spans(problem, alpha, support_types(problem.rows, alpha))
     for t in np.flatnonzero(types[:n] > 0):
         others = np.flatnonzero((types == 1) & (np.arange(len(K)) != t))
         expected = span_eq17(K[np.ix_(others, others)], K[others, t], K[t, t], alpha[t])
@@ -109,7 +110,7 @@ def test_margins_and_errors_agree(problem):
     """A support vector counts as an error where its margin is not positive, a tie included."""
     solution = solve(problem, tol=1e-8)
     span, original = evaluate(problem, solution, "span"), evaluate(problem, solution, "span-2016")
-    types = span.types[: problem.n_train]
+    types = span.types[: problem.rows.n_train]
     by_margin = (types > 0) & (span.margins <= 0)
     assert span.error == np.mean(by_margin)
     assert original.error == np.mean(by_margin | (types == 2))
@@ -126,11 +127,11 @@ def test_golden_orthonormal_points():
     large as alpha_t' f(x_t) = 2 a^2, so both count as errors, with margin 0; and so they are,
     because without x_t nothing is known about its direction.
     """
-    problem = DualProblem(np.eye(2), np.array([0, 1]), 2, np.full(2, 2.0))
+    problem = DualProblem(np.eye(2), DualRows(np.array([0, 1]), 2, np.full(2, 2.0)))
     alpha = np.array([[0.5, -0.5], [-0.5, 0.5]])
     solution = solve(problem, tol=1e-12)
     np.testing.assert_allclose(solution.alpha, alpha, atol=1e-12)
-    exact = DualSolution(alpha, alpha.copy(), 0.5 * 1.0, -0.5, 0.0, 0, True)
+    exact = solution_of(problem, alpha, tol=1e-12)
     for method in ("span", "span-2016"):
         result = evaluate(problem, exact, method)
         assert result.error == 1.0
@@ -152,17 +153,16 @@ def test_golden_points_on_a_line():
     X = np.array([1.0, 2.0, -1.0])
     y = np.array([1, 1, 0])
     direction = np.array([-1.0, 1.0])
-    problem = DualProblem(np.outer(X, X), y, 2, np.full(3, 2.0))
+    problem = DualProblem(np.outer(X, X), DualRows(y, 2, np.full(3, 2.0)))
     alpha = np.outer([0.25, 0.0, -0.25], direction)
-    F = problem.gram @ alpha
-    result = evaluate(problem, DualSolution(alpha, F, 0.25, -0.25, 0.0, 0, True), "span")
+    result = evaluate(problem, solution_of(problem, alpha, tol=1e-12), "span")
     assert result.error == 0.0
     assert result.margins.tolist() == [1.0, 2.0, 1.0]
     assert squared_spans(problem, alpha, result.types).tolist() == [0, 0, 0]
 
-    tight = DualProblem(problem.gram, y, 2, np.full(3, 0.125))
+    tight = DualProblem(problem.gram, DualRows(y, 2, np.full(3, 0.125)))
     alpha = np.outer([0.125, 0.0, -0.125], direction)
-    exact = DualSolution(alpha, problem.gram @ alpha, 0.1875, -0.1875, 0.0, 0, True)
+    exact = solution_of(tight, alpha, tol=1e-12)
     span, original = evaluate(tight, exact, "span"), evaluate(tight, exact, "span-2016")
     assert squared_spans(tight, alpha, span.types).tolist() == [1 / 32, 0, 1 / 32]
     assert span.types.tolist() == [2, 0, 2]

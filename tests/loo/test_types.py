@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loo_oracles import literal_types
-from musvm.dual.problem import DualProblem
-from musvm.loo.types import own_margins, support_types, two_active_share
+from musvm.dual.decisions import own_margins
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.loo.types import support_types, two_active_share
 from oracles import copies_of
-from strategies import problems_with_feasible_alpha
+from strategies import changed, problems_with_feasible_alpha
 
 
 def toy(n_train: int, n_universum: int, loss: str = "sum") -> DualProblem:
     M = n_train + n_universum
     y = np.zeros(n_train, dtype=np.intp)
-    return DualProblem(np.eye(M), y, 3, np.full(M, 2.0), 0.1, loss)
+    return DualProblem(np.eye(M), DualRows(y, 3, np.full(M, 2.0), 0.1, loss))
 
 
 def test_training_points():
     alpha = np.array([[0.0, 0, 0], [1, -1, 0], [2, -1.5, -0.5], [1, -0.5, -0.5]])
     problem = toy(4, 0)
-    types = support_types(problem, alpha)
+    types = support_types(problem.rows, alpha)
     assert types.tolist() == [0, 1, 2, 1]
-    assert two_active_share(problem, alpha, types) == 0.5
+    assert two_active_share(problem.rows, alpha, types) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -46,28 +45,28 @@ def test_universum_points(loss, expected):
 
 def test_no_type_1_is_all_of_type_1():
     problem = toy(1, 0)
-    assert two_active_share(problem, np.zeros((1, 3)), np.array([0])) == 1.0
+    assert two_active_share(problem.rows, np.zeros((1, 3)), np.array([0])) == 1.0
 
 
 @given(problems_with_feasible_alpha())
 def test_types_are_those_of_the_literal_samples(drawn):
     """A universum point is of type 1 if a copy is, else of type 2 if a copy is."""
     problem, alpha = drawn
-    n = problem.n_train
-    types = support_types(problem, alpha)
-    own = alpha[np.arange(n), problem.y]
-    assert np.array_equal(types[:n], literal_types(own, problem.caps[:n]))
-    if problem.universum_loss == "sum":
-        for a, cap, found in zip(alpha[n:], problem.caps[n:], types[n:], strict=True):
-            copies = literal_types(np.diag(copies_of(a)), np.full(problem.n_classes, cap))
+    n = problem.rows.n_train
+    types = support_types(problem.rows, alpha)
+    own = alpha[np.arange(n), problem.rows.y]
+    assert np.array_equal(types[:n], literal_types(own, problem.rows.caps[:n]))
+    if problem.rows.universum_loss == "sum":
+        for a, cap, found in zip(alpha[n:], problem.rows.caps[n:], types[n:], strict=True):
+            copies = literal_types(np.diag(copies_of(a)), np.full(problem.rows.n_classes, cap))
             assert found == (1 if 1 in copies else copies.max())
 
 
 @given(problems_with_feasible_alpha(), st.sampled_from([1e-12, 1e-5, 1e7]))
 def test_types_do_not_depend_on_the_scale_of_c(drawn, factor):
     problem, alpha = drawn
-    scaled = replace(problem, caps=problem.caps * factor)
-    assert np.array_equal(support_types(problem, alpha), support_types(scaled, alpha * factor))
+    scaled = changed(problem, caps=problem.rows.caps * factor)
+    assert np.array_equal(support_types(problem.rows, alpha), support_types(scaled, alpha * factor))
 
 
 def test_stacks_of_alphas():

@@ -13,7 +13,7 @@ import typer
 
 from musvm._files import replacing
 from musvm.cli._terminal import fail, note
-from musvm.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, listed, read
+from musvm.cli.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, listed, read
 
 # ---------------------------------------------------------------------------------------------
 # Tables
@@ -75,7 +75,7 @@ def _split_universum(table: Table, label: str | None) -> tuple[Table, Table | No
 
 def read_model(path: Path) -> tuple[Any, Any]:
     """Read a model and its header."""
-    from musvm.model_file import load_with_header
+    from musvm.io.model_file import load_with_header
 
     try:
         return load_with_header(path)

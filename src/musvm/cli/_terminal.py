@@ -46,9 +46,9 @@ def mistakes_in_one_line() -> Iterator[None]:
 
     Anything else that goes wrong is a mistake of ours and keeps its traceback.
     """
-    from musvm.model_file import ModelFileError
-    from musvm.onnx_export import ExportError
-    from musvm.tables import TableError
+    from musvm.cli.tables import TableError
+    from musvm.io.model_file import ModelFileError
+    from musvm.io.onnx_export import ExportError
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

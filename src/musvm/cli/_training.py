@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from musvm.cli._terminal import fail, note
-from musvm.tables import Table, classes_of, listed, preparation, require_usable, shown
+from musvm.cli.tables import Table, classes_of, listed, preparation, require_usable, shown
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def export(
     """
     check_writable(out, force=force, option="ONNX")
     with mistakes_in_one_line():
-        from musvm.onnx_export import to_onnx
+        from musvm.io.onnx_export import to_onnx
 
         fitted, _ = read_model(model)
         graph = to_onnx(fitted)

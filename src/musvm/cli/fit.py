@@ -20,7 +20,7 @@ from musvm.cli._training import (
     rejection_threshold,
     search,
 )
-from musvm.model_file import describe, to_bytes
+from musvm.io.model_file import describe, to_bytes
 
 CRITERIA = {
     "span": "a span bound on the leave-one-out error",
@@ -197,7 +197,10 @@ def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
             "universum_gain": None if math.isnan(gain) else gain,
             "universum_gain_se": None if math.isnan(uncertainty) else uncertainty,
         },
-        "parameters": {**describe(model)["parameters"], "gamma_value": float(model._gamma)},
+        "parameters": {
+            **describe(model)["parameters"],
+            "gamma_value": float(model.model_.kernel.gamma),
+        },
         "support_vectors": model.n_support_.tolist(),
         "universum_support_vectors": len(model.universum_support_),
         "relative_gap": describe(model)["relative_gap"],

@@ -12,7 +12,7 @@ from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._files import layout_of, read_model, read_tables
 from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
-from musvm.tables import classes_of
+from musvm.cli.tables import classes_of
 
 
 @app.command(

@@ -27,7 +27,7 @@ from musvm.cli._files import (
 )
 from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_table, printable, table
 from musvm.cli._training import note_unseen
-from musvm.tables import Table, as_text
+from musvm.cli.tables import Table, as_text
 
 ROWS_ON_TERMINAL, CLASSES_ON_TERMINAL = 40, 6
 

@@ -13,12 +13,17 @@ cdef void box_block(
 ) noexcept nogil
 
 cdef double training_violation(
-    const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap
+    const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap, double tiny
 ) noexcept nogil
 
 cdef double universum_violation(
-    const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max
+    const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max,
+    double tiny
 ) noexcept nogil
+
+cdef double at_bound(double cap, double largest) noexcept nogil
+
+cdef double largest_entry(const double* a, Py_ssize_t n) noexcept nogil
 
 
 cdef inline void row_block(
@@ -34,9 +39,10 @@ cdef inline void row_block(
 
 cdef inline double row_violation(
     const double* f, const double* a, Py_ssize_t L, Py_ssize_t i, const Py_ssize_t[::1] y,
-    double cap, double delta, bint is_max
+    double cap, double delta, bint is_max, double largest
 ) noexcept nogil:
-    """The violation of row i, training rows first."""
+    """The violation of row i, training rows first; `largest` is that entry of all of alpha."""
+    cdef double tiny = at_bound(cap, largest)
     if i < y.shape[0]:
-        return training_violation(f, a, L, y[i], cap)
-    return universum_violation(f, a, L, cap, delta, is_max)
+        return training_violation(f, a, L, y[i], cap, tiny)
+    return universum_violation(f, a, L, cap, delta, is_max, tiny)

@@ -24,21 +24,23 @@ caller can tell a label at a bound from one near it.
 
 from libc.math cimport INFINITY, fabs, fmax, fmin
 
-import numpy as np
-
 # Newton on L pieces takes a handful of steps; in the worst case the bracket halves, and 200
 # halvings exhaust the doubles between any two ends.
 cdef enum:
     MAX_NEWTON = 200
 
-# A label this close to a bound, relative to the mass of its row, counts as being there.
-cdef double TINY = 1e-12
+cdef double AT_BOUND = 1e-12
 
 
-cdef inline double largest_entry(const double* a, Py_ssize_t L) noexcept nogil:
+cdef double at_bound(double cap, double largest) noexcept nogil:
+    """How close to a bound counts as being there: `at_bound` of `problem.py`, for one row."""
+    return AT_BOUND * fmin(cap, largest)
+
+
+cdef double largest_entry(const double* a, Py_ssize_t n) noexcept nogil:
     cdef double largest = 0.0
     cdef Py_ssize_t l
-    for l in range(L):
+    for l in range(n):
         largest = fmax(largest, fabs(a[l]))
     return largest
 
@@ -234,11 +236,10 @@ cdef void box_block(
 
 
 cdef double training_violation(
-    const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap
+    const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap, double tiny
 ) noexcept nogil:
     # Any label can fall; one can rise that is below its bound.
     cdef double highest = -INFINITY, lowest = INFINITY, slope, room
-    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         slope = f[l]
@@ -254,11 +255,10 @@ cdef double training_violation(
 
 
 cdef double free_violation(
-    const double* f, const double* a, Py_ssize_t L, double upper, double delta
+    const double* f, const double* a, Py_ssize_t L, double upper, double delta, double tiny
 ) noexcept nogil:
     # Labels may fall without end and rise to `upper`, paying delta while they are positive.
     cdef double highest = -INFINITY, lowest = INFINITY, slope
-    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         slope = f[l] + delta if a[l] > tiny else f[l]
@@ -272,13 +272,12 @@ cdef double free_violation(
 
 
 cdef double full_violation(
-    const double* f, const double* a, Py_ssize_t L, double delta
+    const double* f, const double* a, Py_ssize_t L, double delta, double tiny
 ) noexcept nogil:
     # With all its mass in use ("max"), a row can give some back, or move it among the labels of
     # one sign and those at 0.
     cdef double top_positive = -INFINITY, top_not_positive = -INFINITY
     cdef double low_negative = INFINITY, low_not_negative = INFINITY
-    cdef double tiny = TINY * largest_entry(a, L)
     cdef Py_ssize_t l
     for l in range(L):
         if a[l] > tiny:
@@ -296,35 +295,15 @@ cdef double full_violation(
 
 
 cdef double universum_violation(
-    const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max
+    const double* f, const double* a, Py_ssize_t L, double cap, double delta, bint is_max,
+    double tiny
 ) noexcept nogil:
     cdef double mass = 0.0
     cdef Py_ssize_t l
     if not is_max:
-        return free_violation(f, a, L, cap, delta)
+        return free_violation(f, a, L, cap, delta, tiny)
     for l in range(L):
         mass += 0.5 * fabs(a[l])
-    if mass < cap * (1.0 - TINY):
-        return free_violation(f, a, L, INFINITY, delta)
-    return full_violation(f, a, L, delta)
-
-
-def solve_block(double[::1] b, double q, double cap, Py_ssize_t y=-1,
-                double delta=0.0, bint is_max=False):
-    """The minimiser for one row, for the tests: training if y >= 0, universum otherwise."""
-    a, scratch = np.empty(len(b)), np.array(b)
-    cdef double[::1] view = a, work = scratch
-    if y >= 0:
-        training_block(&work[0], len(b), y, q, cap, &view[0])
-    else:
-        universum_block(&b[0], len(b), q, cap, delta, is_max, &view[0], &work[0])
-    return a
-
-
-def project_box(const double[::1] target, const double[::1] lower, const double[::1] upper,
-                double total):
-    """The projection onto {sum = total, lower <= a <= upper}, for the tests."""
-    a = np.empty(len(target))
-    cdef double[::1] view = a
-    box_block(&target[0], &lower[0], &upper[0], len(target), total, &view[0])
-    return a
+    if mass < cap - tiny:
+        return free_violation(f, a, L, INFINITY, delta, tiny)
+    return full_violation(f, a, L, delta, tiny)

@@ -21,9 +21,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from musvm.dual._faces import fill_hessian
-from musvm.dual.faces import Face
-from musvm.dual.problem import DualProblem, FloatArray, IntArray, Rows
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.conjugate_gradients import conjugate_gradients
+from musvm.dual.faces import Directions, Face
+from musvm.dual.problem import DualProblem, DualRows
 
 # Relative to the mean diagonal of K: enough for Cholesky on a singular K, invisible elsewhere.
 RIDGE = 1e-11
@@ -36,9 +37,9 @@ class NotPositiveDefiniteError(ArithmeticError):
     """A block of the Gram matrix has a negative eigenvalue beyond rounding."""
 
 
-def damping(problem: Rows, slopes: FloatArray) -> float:
+def damping(rows: DualRows, slopes: FloatArray) -> float:
     """A ridge of slopes / caps, which keeps steps within the caps where K is singular."""
-    return float(np.sqrt(np.mean(slopes**2)) / np.median(problem.caps))
+    return float(np.sqrt(np.mean(slopes**2)) / np.median(rows.caps))
 
 
 class NewtonSolver:
@@ -57,10 +58,10 @@ class NewtonSolver:
 
     def step(self, face: Face, g: FloatArray) -> FloatArray:
         """The step d of the module's first formula, one number for each free variable."""
-        full = face.sizes == self.problem.n_classes
+        full = face.sizes == self.problem.rows.n_classes
         n_directions = int((face.sizes[~full] - 1).sum())
         slopes = face.centre(face.values(g))
-        damped = damping(self.problem, slopes)
+        damped = damping(self.problem.rows, slopes)
         if n_directions <= self.problem.n_points:
             self._factor = None  # one more M x M array at a time is enough
             self.work = n_directions**3 / 3 + full.sum() ** 3 / 3 + full.sum() ** 2 * n_directions
@@ -70,7 +71,7 @@ class NewtonSolver:
     def _direct(self, face: Face, g: FloatArray, full: np.ndarray, ridge: float) -> FloatArray:
         # With R the factor of K_AA, V = R^-1 K_AT and u = R^-1 g_A, the Schur complement is
         # K_TT - V'V, its gradient g_T - V'u, and then d_A = -R^-T (u + V d_T).
-        K, L = self.problem.gram, self.problem.n_classes
+        K, L = self.problem.gram, self.problem.rows.n_classes
         in_full = full[face.group]
         rest = np.flatnonzero(~in_full)
         A = face.row[face.starts[:-1][full]]
@@ -99,37 +100,26 @@ class NewtonSolver:
         return step
 
     def _conjugate_gradients(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
-        K, M = self.problem.gram, self.problem.n_points
-        buffer = np.zeros((self.problem.n_classes, M))
+        K, M, L = self.problem.gram, self.problem.n_points, self.problem.rows.n_classes
+        buffer = np.zeros((L, M))
         at = face.label * M + face.row
 
         def hessian(v: FloatArray) -> FloatArray:
-            buffer.ravel()[at] = v
-            return face.centre((buffer @ K).ravel()[at]) + ridge * v
+            buffer.ravel()[at] = v[0]
+            return (face.centre((buffer @ K).ravel()[at]) + ridge * v[0])[None]
 
         def precondition(v: FloatArray) -> FloatArray:
-            buffer.ravel()[at] = v
+            buffer.ravel()[at] = v[0]
             solved = cholesky_solve(self._gram_factor(ridge), buffer.T)
-            return face.centre(solved.T.ravel()[at])
+            return face.centre(solved.T.ravel()[at])[None]
 
-        step, residual = np.zeros(len(at)), -slopes
-        target = CG_TOL * np.linalg.norm(residual)
-        z = precondition(residual)
-        direction, rz = z, residual @ z
-        for iteration in range(1, CG_MAX_ITER + 1):
-            H_direction = hessian(direction)
-            curvature = direction @ H_direction
-            if curvature <= 0:
-                raise NotPositiveDefiniteError
-            step += (rz / curvature) * direction
-            residual -= (rz / curvature) * H_direction
-            self.work = 4.0 * iteration * M**2 * self.problem.n_classes
-            if np.linalg.norm(residual) <= target:
-                break
-            z = precondition(residual)
-            rz, previous = residual @ z, rz
-            direction = z + (rz / previous) * direction
-        return step
+        found = conjugate_gradients(
+            hessian, precondition, -slopes[None], tol=CG_TOL, max_iter=CG_MAX_ITER
+        )
+        if not found.is_definite:
+            raise NotPositiveDefiniteError
+        self.work = 4.0 * found.n_iterations * M**2 * L
+        return found.x[0]
 
     def _gram_factor(self, ridge: float) -> FloatArray:
         """A Cholesky factor of K + ridge I; an old one serves while its ridge is similar."""
@@ -148,21 +138,10 @@ def _null_space_step(
     g: FloatArray,
     ridge: float,
 ) -> FloatArray:
-    """The step of groups with rows `position` of K, in the directions e_l - e_l0 of each.
-
-    Positions ascend, so only the upper triangle of K is read.
-    """
-    starts = np.cumsum(sizes) - sizes
-    first = np.repeat(starts, sizes)
-    other = np.flatnonzero(np.arange(len(label)) != first)
-    first = first[other]
-    H = np.empty((len(other), len(other)))
-    fill_hessian(K, position[other], label[other], label[first], H)
-    z = -cholesky_solve(cholesky(H, ridge), g[other] - g[first])
-    step = np.zeros(len(label))
-    step[other] = z
-    np.subtract.at(step, first, z)
-    return step
+    """The step of groups with rows `position` of K, in the directions e_l - e_l0 of each."""
+    directions = Directions.of(position, label, sizes)
+    factor = cholesky(directions.hessian(K), ridge)
+    return directions.change(-cholesky_solve(factor, directions.along(g)), len(label))
 
 
 def cholesky(A: FloatArray, ridge: float) -> FloatArray:

@@ -38,58 +38,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import device
-from numpy.typing import NDArray
 
-from musvm._tensors import namespace, positive_part
+from musvm._input.tensors import Array, FloatArray, IntArray, namespace, positive_part
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 UniversumLoss = Literal["sum", "max"]
-Array = Any
-"""A `FloatArray`, or doubles on a device."""
 
-
-class Rows(Protocol):
-    """The problem without K: what a loss, a dual cost or a gap needs to know of every point."""
-
-    @property
-    def y(self) -> IntArray: ...
-    @property
-    def n_classes(self) -> int: ...
-    @property
-    def caps(self) -> FloatArray: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def universum_loss(self) -> UniversumLoss: ...
-    @property
-    def n_train(self) -> int: ...
-    @property
-    def own(self) -> tuple[Any, Any]: ...
-
-
-class _Labelled:
-    """What follows from the labels of the training points."""
-
-    y: IntArray
-
-    @property
-    def n_train(self) -> int:
-        return len(self.y)
-
-    @cached_property
-    def own(self) -> tuple[Any, Any]:
-        """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
-        return namespace(self.y).arange(len(self.y), device=device(self.y)), self.y
+AT_BOUND = 1e-12
 
 
 @dataclass(frozen=True)
-class DualRows(_Labelled):
-    """`Rows` by themselves, for solvers that never hold K; the attributes of `DualProblem`."""
+class DualRows:
+    """The problem without K: what a loss, a dual cost or a gap needs to know of every point.
+
+    Attributes
+    ----------
+    y : (n,) labels 0..L-1 of the training points, the first n rows
+    n_classes : L >= 2
+    caps : (M,) positive, finite
+    delta : Delta >= 0
+    universum_loss : "sum" (eq. 4) or "max" (eq. 2)
+    """
 
     y: IntArray
     n_classes: int
@@ -98,11 +70,28 @@ class DualRows(_Labelled):
     universum_loss: UniversumLoss = "sum"
 
     def __post_init__(self) -> None:
-        _require_valid(self)
+        if self.n_classes < 2 or self.delta < 0 or not (self.caps > 0).all():
+            raise ValueError("n_classes must be at least 2, delta >= 0 and every cap positive")
+        if self.caps.ndim != 1 or len(self.y) > len(self.caps):
+            raise ValueError("caps must be (M,), and y no longer than M")
 
     @property
     def n_points(self) -> int:
         return len(self.caps)
+
+    @property
+    def n_train(self) -> int:
+        return len(self.y)
+
+    @property
+    def is_max(self) -> bool:
+        """Whether the universum loss is that of eq. (2)."""
+        return self.universum_loss == "max"
+
+    @cached_property
+    def own(self) -> tuple[Any, Any]:
+        """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
+        return namespace(self.y).arange(len(self.y), device=device(self.y)), self.y
 
     def at(self, points: IntArray) -> DualRows:
         """The rows of some points, given in ascending order."""
@@ -117,95 +106,78 @@ class DualRows(_Labelled):
 
 
 @dataclass(frozen=True)
-class DualProblem(_Labelled):
-    """One instance of the problem above.
-
-    Attributes
-    ----------
-    gram : (M, M) symmetric, C-contiguous float64
-    y : (n,) labels 0..L-1 of the training points, the first n rows
-    n_classes : L >= 2
-    caps : (M,) positive, finite
-    delta : Delta >= 0
-    universum_loss : "sum" (eq. 4) or "max" (eq. 2)
-    """
+class DualProblem:
+    """One instance of the problem above: `gram`, K, (M, M), symmetric, C-contiguous; and `rows`."""
 
     gram: FloatArray
-    y: IntArray
-    n_classes: int
-    caps: FloatArray
-    delta: float = 0.0
-    universum_loss: UniversumLoss = "sum"
+    rows: DualRows
 
     def __post_init__(self) -> None:
-        M = len(self.gram)
-        if self.gram.shape != (M, M) or self.caps.shape != (M,) or len(self.y) > M:
-            raise ValueError("gram must be (M, M), caps (M,), and y no longer than M")
-        _require_valid(self)
+        M = self.rows.n_points
+        if self.gram.shape != (M, M):
+            raise ValueError(f"gram must be (M, M) with M = {M}, got {self.gram.shape}")
 
     @property
     def n_points(self) -> int:
-        return len(self.gram)
+        return self.rows.n_points
+
+    def at(self, points: IntArray) -> DualProblem:
+        """The problem of some points alone, given in ascending order."""
+        if len(points) == self.n_points:
+            return self
+        return DualProblem(
+            np.ascontiguousarray(self.gram[np.ix_(points, points)]), self.rows.at(points)
+        )
 
 
-def _require_valid(rows: Rows) -> None:
-    if rows.n_classes < 2 or rows.delta < 0 or not (rows.caps > 0).all():
-        raise ValueError("n_classes must be at least 2, delta >= 0 and every cap positive")
-
-
-def decision_values(problem: DualProblem, alpha: Array) -> Array:
-    """F = K alpha, (M, L)."""
-    return problem.gram @ alpha
-
-
-def losses(problem: Rows, F: Array) -> Array:
+def losses(rows: DualRows, F: Array) -> Array:
     """The loss of every point, (M,): hinge loss, then universum loss."""
-    xp, n = namespace(F), problem.n_train
+    xp, n = namespace(F), rows.n_train
     margins = F[:n] + 1.0
-    own = F[problem.own]
-    margins[problem.own] = own
+    own = F[rows.own]
+    margins[rows.own] = own
     hinge = xp.max(margins, axis=1) - own
 
     U = F[n:]
-    excess = positive_part(xp.max(U, axis=1, keepdims=True) - U - problem.delta)
-    reduce = xp.sum if problem.universum_loss == "sum" else xp.max
+    excess = positive_part(xp.max(U, axis=1, keepdims=True) - U - rows.delta)
+    reduce = xp.max if rows.is_max else xp.sum
     return xp.concat([hinge, reduce(excess, axis=1)])
 
 
-def dual_costs(problem: Rows, alpha: Array) -> Array:
+def dual_costs(rows: DualRows, alpha: Array) -> Array:
     """The part of D that is not quadratic, row by row, (M,)."""
-    xp, n = namespace(alpha), problem.n_train
-    universum = problem.delta * xp.sum(positive_part(alpha[n:]), axis=1)
-    return xp.concat([-alpha[problem.own], universum])
+    xp, n = namespace(alpha), rows.n_train
+    universum = rows.delta * xp.sum(positive_part(alpha[n:]), axis=1)
+    return xp.concat([-alpha[rows.own], universum])
 
 
-def dual_objective(problem: Rows, alpha: Array, F: Array) -> float:
+def dual_objective(rows: DualRows, alpha: Array, F: Array) -> float:
     """D(alpha), to be minimised."""
-    return float(_half_square(alpha, F) + dual_costs(problem, alpha).sum())
+    return float(_half_square(alpha, F) + dual_costs(rows, alpha).sum())
 
 
-def primal_objective(problem: Rows, alpha: Array, F: Array) -> float:
+def primal_objective(rows: DualRows, alpha: Array, F: Array) -> float:
     """P of the weights that alpha stands for."""
-    return float(_half_square(alpha, F) + problem.caps @ losses(problem, F))
+    return float(_half_square(alpha, F) + rows.caps @ losses(rows, F))
 
 
-def row_gaps(problem: Rows, alpha: Array, F: Array) -> Array:
+def row_gaps(rows: DualRows, alpha: Array, F: Array) -> Array:
     """Each row's share of P + D, (M,): c_i loss_i + <alpha_i, F_i> + its dual cost.
 
     Nonnegative for feasible alpha up to rounding. Summing rows instead of subtracting the two
     objectives keeps the digits that the subtraction would cancel.
     """
-    return _row_gaps(problem, alpha, F, losses(problem, F))
+    return _row_gaps(rows, alpha, F, losses(rows, F))
 
 
-def gap_and_primal(problem: Rows, alpha: Array, F: Array) -> tuple[float, float]:
+def gap_and_primal(rows: DualRows, alpha: Array, F: Array) -> tuple[float, float]:
     """P + D, the sum of the rows' shares without those that rounding made negative, and P.
 
     Both leave a device in one transfer: each waits for everything computed there.
     """
-    xp, loss = namespace(F), losses(problem, F)
-    gap = positive_part(_row_gaps(problem, alpha, F, loss)).sum()
-    primal = _half_square(alpha, F) + problem.caps @ loss
+    xp, loss = namespace(F), losses(rows, F)
+    gap = positive_part(_row_gaps(rows, alpha, F, loss)).sum()
+    primal = _half_square(alpha, F) + rows.caps @ loss
     gap, primal = xp.stack([gap, primal]).tolist()
     return gap, primal
 
@@ -220,35 +192,35 @@ def _half_square(alpha: Array, F: Array) -> Any:
     return 0.5 * (alpha.reshape(-1) @ F.reshape(-1))
 
 
-def _row_gaps(problem: Rows, alpha: Array, F: Array, loss: Array) -> Array:
+def _row_gaps(rows: DualRows, alpha: Array, F: Array, loss: Array) -> Array:
     products = namespace(F).vecdot(alpha, F)
-    return problem.caps * loss + products + dual_costs(problem, alpha)
+    return rows.caps * loss + products + dual_costs(rows, alpha)
 
 
-def infeasibility(problem: Rows, alpha: Array) -> float:
+def infeasibility(rows: DualRows, alpha: Array) -> float:
     """The largest violation of a constraint by a row, relative to the row's cap."""
-    xp, n, caps = namespace(alpha), problem.n_train, problem.caps
+    xp, n, caps = namespace(alpha), rows.n_train, rows.caps
     training = xp.asarray(alpha[:n], copy=True)
-    training[problem.own] -= caps[:n]
+    training[rows.own] -= caps[:n]
     a = alpha[n:]
-    sizes = xp.max(a, axis=1) if problem.universum_loss == "sum" else _half_norm(a)
+    sizes = _half_norm(a) if rows.is_max else xp.max(a, axis=1)
     above = xp.concat([xp.max(training, axis=1), sizes - caps[n:]])
     worst = xp.maximum(above, xp.abs(xp.sum(alpha, axis=1))) / caps
     return float(positive_part(worst).max())
 
 
-def kkt_violations(problem: Rows, alpha: Array, F: Array) -> Array:
+def kkt_violations(rows: DualRows, alpha: Array, F: Array) -> Array:
     """By how much mass could still be moved between two labels of a row at a profit, (M,).
 
     Row i is optimal given all others if and only if no pair of labels (a, b) has a feasible
     direction e_b - e_a with a negative slope. The entry is the steepest such slope, in units of
     decision values, 0 where there is none.
     """
-    n = problem.n_train
+    n, tiny = rows.n_train, at_bound(rows.caps, alpha)[:, None]
     return namespace(F).concat(
         [
-            _violations_training(problem, alpha[:n], F[:n]),
-            _violations_universum(problem, alpha[n:], F[n:]),
+            _violations_training(rows, alpha[:n], F[:n], tiny[:n]),
+            _violations_universum(rows, alpha[n:], F[n:], tiny[n:]),
         ]
     )
 
@@ -259,10 +231,15 @@ def _half_norm(alpha: Array) -> Array:
     return 0.5 * xp.sum(xp.abs(alpha), axis=1)
 
 
-def _tiny(alpha: Array) -> Array:
-    """How close to a bound counts as being there, (M, 1): rounding errors, by the row's mass."""
+def at_bound(caps: Array, alpha: Array) -> Array:
+    """How close to a bound counts as being there, (..., M), for every row of a stack of alphas.
+
+    Rounding errors of a solution are relative to its largest entry. That is the cap where a row
+    reaches it, and far less where C is large. The compiled code has the same rule (`_blocks.pyx`).
+    """
     xp = namespace(alpha)
-    return 1e-12 * xp.max(xp.abs(alpha), axis=1, keepdims=True)
+    largest = xp.max(xp.max(xp.abs(alpha), axis=-1), axis=-1, keepdims=True)
+    return AT_BOUND * xp.minimum(caps, largest)
 
 
 def _steepest(rises: Array, falls: Array) -> Array:
@@ -271,22 +248,21 @@ def _steepest(rises: Array, falls: Array) -> Array:
     return positive_part(xp.max(falls, axis=1) - xp.min(rises, axis=1))
 
 
-def _violations_training(problem: Rows, alpha: Array, F: Array) -> Array:
+def _violations_training(rows: DualRows, alpha: Array, F: Array, tiny: Array) -> Array:
     xp = namespace(F)
     slope = xp.asarray(F, copy=True)
-    slope[problem.own] -= 1.0
+    slope[rows.own] -= 1.0
     room = -alpha
-    room[problem.own] += problem.caps[: problem.n_train]
-    return _steepest(rises=xp.where(room > _tiny(alpha), slope, xp.inf), falls=slope)
+    room[rows.own] += rows.caps[: rows.n_train]
+    return _steepest(rises=xp.where(room > tiny, slope, xp.inf), falls=slope)
 
 
-def _violations_universum(problem: Rows, a: Array, slope: Array) -> Array:
-    xp, caps = namespace(a), problem.caps[problem.n_train :]
-    tiny = _tiny(a)
+def _violations_universum(rows: DualRows, a: Array, slope: Array, tiny: Array) -> Array:
+    xp, caps = namespace(a), rows.caps[rows.n_train :]
     positive, negative = a > tiny, a < -tiny
-    rises = xp.where(negative, slope, slope + problem.delta)
-    falls = xp.where(positive, slope + problem.delta, slope)
-    if problem.universum_loss == "sum":
+    rises = xp.where(negative, slope, slope + rows.delta)
+    falls = xp.where(positive, slope + rows.delta, slope)
+    if not rows.is_max:
         return _steepest(xp.where(a < caps[:, None] - tiny, rises, xp.inf), falls)
 
     shrink = _steepest(xp.where(negative, rises, xp.inf), xp.where(positive, falls, -xp.inf))
@@ -297,5 +273,5 @@ def _violations_universum(problem: Rows, a: Array, slope: Array) -> Array:
         xp.where(negative, slope, xp.inf), xp.where(positive, -xp.inf, slope)
     )
     at_the_bound = xp.maximum(shrink, xp.maximum(among_positive, among_negative))
-    inside = _half_norm(a) < caps * (1 - 1e-12)
+    inside = _half_norm(a) < caps - tiny[:, 0]
     return xp.where(inside, _steepest(rises, falls), at_the_bound)

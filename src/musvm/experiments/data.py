@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
+from musvm._input.tensors import FloatArray, IntArray
 from musvm.datasets import fetch_gtsrb, fetch_isolet, load_abcdetc, load_nist
-from musvm.dual.problem import FloatArray, IntArray
 from musvm.experiments.settings import SETTINGS, Setting
 
 

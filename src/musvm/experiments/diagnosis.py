@@ -27,7 +27,6 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from musvm._progress import Progress
-from musvm._projections import project
 from musvm.datasets import fetch_gtsrb, load_mnist, load_nist
 from musvm.experiments._command import find, read_options, write
 from musvm.experiments._task import OwnStudy
@@ -36,6 +35,7 @@ from musvm.experiments.data import Data, Partition
 from musvm.experiments.protocol import Cell, choose, make_partition, model_family
 from musvm.experiments.settings import Setting, Universum
 from musvm.kernels import resolve_gamma
+from musvm.projections import project
 from musvm.universum import select_in_between
 from musvm.universum.diagnosis import Measures
 

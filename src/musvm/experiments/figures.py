@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from musvm import ProjectionHistogramDisplay, UniversumSVC
+from musvm._input.tensors import FloatArray
 from musvm._progress import Progress
-from musvm._projections import project
-from musvm.dual.problem import FloatArray
 from musvm.experiments._command import find, read_options, write
 from musvm.experiments.data import Data, Partition, load_data
 from musvm.experiments.protocol import Cell, Study, choose, make_partition, model_family
 from musvm.experiments.settings import PARTITIONS
 from musvm.experiments.tables import as_markdown, difference, paired
+from musvm.projections import project
 from musvm.universum.diagnosis import Measures
 
 STUDY = Study("gtsrb")

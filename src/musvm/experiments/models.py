@@ -19,7 +19,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm.dual.problem import FloatArray, UniversumLoss
+from musvm._input.tensors import FloatArray
+from musvm.dual.problem import UniversumLoss
 from musvm.experiments.data import Partition
 from musvm.experiments.settings import FOLDS
 

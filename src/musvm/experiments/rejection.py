@@ -32,9 +32,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from musvm import RejectingClassifier
+from musvm._input.tensors import FloatArray
 from musvm._progress import Progress
 from musvm.datasets import load_mnist
-from musvm.dual.problem import FloatArray
 from musvm.experiments._command import read_options, write
 from musvm.experiments._task import OwnStudy
 from musvm.experiments.data import Data, Partition

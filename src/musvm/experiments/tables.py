@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from musvm.dual.problem import FloatArray
+from musvm._input.tensors import FloatArray
 from musvm.experiments.settings import PAPER_SECONDS, TABLE_2, TABLE_3, TABLE_4, Published
 from musvm.experiments.store import Record
 

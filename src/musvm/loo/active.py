@@ -32,12 +32,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm.dual._faces import project_groups
-from musvm.dual.faces import AT_BOUND
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.faces import CodeArray, group_codes, variables_of
+from musvm.dual.problem import AT_BOUND, DualRows, at_bound
 
 NEGATIVE, ZERO, POSITIVE, CAPPED = -1, 0, 1, 2
-BoolArray = NDArray[np.bool_]
 StateArray = NDArray[np.int8]
 
 # Decision values are of the order of the margin, 1.
@@ -54,6 +54,14 @@ class ActiveSets:
     @property
     def free(self) -> BoolArray:
         return (self.state & 1).view(np.bool_)  # the two odd states
+
+    def group_codes(self, *, smallest: int = 2) -> CodeArray:
+        """(T, L, M): the groups of free labels; the negative ones of split rows are second."""
+        second = np.zeros(self.state.shape, dtype=bool)
+        m = self.split.shape[1]
+        if m:
+            second[..., -m:] = self.split[:, None] & (self.state[..., -m:] == NEGATIVE)
+        return group_codes(self.free, second, smallest=smallest)
 
     def select(self, which: BoolArray | IntArray) -> ActiveSets:
         return ActiveSets(self.state[which], self.split[which])
@@ -85,37 +93,38 @@ class FreeVariables:
         return self.problem, self.label, self.row
 
 
-def own_labels(problem: DualProblem) -> BoolArray:
+def own_labels(rows: DualRows) -> BoolArray:
     """(L, n), True at the label of each training point."""
-    return np.arange(problem.n_classes)[:, None] == problem.y
+    return np.arange(rows.n_classes)[:, None] == rows.y
 
 
-def active_sets(problem: DualProblem, alpha: FloatArray) -> ActiveSets:
+def active_sets(rows: DualRows, alpha: FloatArray) -> ActiveSets:
     """The states of a solution alpha, (L, M), as a stack of one."""
-    n, caps = problem.n_train, problem.caps
-    state = np.zeros(alpha.shape, dtype=np.int8)
-    state[alpha < -AT_BOUND * caps] = NEGATIVE
-    state[alpha > AT_BOUND * caps] = POSITIVE
-    state[problem.y, np.arange(n)] = POSITIVE
-    state[alpha >= (1.0 - AT_BOUND) * caps] = CAPPED
-    split = np.zeros(problem.n_points - n, dtype=bool)
+    n, caps = rows.n_train, rows.caps
+    state, tiny = np.zeros(alpha.shape, dtype=np.int8), at_bound(caps, alpha)
+    state[alpha < -tiny] = NEGATIVE
+    state[alpha > tiny] = POSITIVE
+    state[rows.y, np.arange(n)] = POSITIVE
+    state[alpha >= caps - tiny] = CAPPED
+    split = np.zeros(rows.n_points - n, dtype=bool)
     universum = state[:, n:]
-    if problem.universum_loss == "max":
-        split = np.maximum(alpha[:, n:], 0.0).sum(axis=0) >= (1.0 - AT_BOUND) * caps[n:]
+    if rows.is_max:
+        split = np.maximum(alpha[:, n:], 0.0).sum(axis=0) >= (caps - tiny)[n:]
         universum[universum == CAPPED] = POSITIVE
-    if problem.delta == 0:
+    if rows.delta == 0:
         universum[~split & (universum != CAPPED)] = POSITIVE
     return ActiveSets(state[None], split[None])
 
 
 def improved(
-    problem: DualProblem, sets: ActiveSets, alpha: FloatArray, F: FloatArray, points: IntArray
+    rows: DualRows, sets: ActiveSets, alpha: FloatArray, F: FloatArray, points: IntArray
 ) -> ActiveSets:
     """The states after all moves that the optimum (alpha, F) of the present ones asks for."""
-    n = problem.n_train
-    state = sets.state.copy()
-    _improve_training(problem, state[..., :n], alpha[..., :n], F[..., :n])
-    split = _improve_universum(problem, state[..., n:], sets.split, alpha[..., n:], F[..., n:])
+    n, state = rows.n_train, sets.state.copy()
+    tiny = at_bound(rows.caps, alpha)[:, None]
+    of_training, of_universum = (alpha[..., :n], F[..., :n]), (alpha[..., n:], F[..., n:])
+    _improve_training(rows, state[..., :n], *of_training, tiny[..., :n])
+    split = _improve_universum(rows, state[..., n:], sets.split, *of_universum, tiny[..., n:])
     state[np.arange(len(points)), :, points] = ZERO
     return ActiveSets(state, split)
 
@@ -128,15 +137,15 @@ def _mean(values: FloatArray, where: BoolArray, default: FloatArray | float = 0.
 
 
 def _improve_training(
-    problem: DualProblem, state: StateArray, alpha: FloatArray, F: FloatArray
+    rows: DualRows, state: StateArray, alpha: FloatArray, F: FloatArray, tiny: FloatArray
 ) -> None:
-    own, caps = own_labels(problem), problem.caps[: problem.n_train]
+    own, caps = own_labels(rows), rows.caps[: rows.n_train]
     negative, positive, capped = state == NEGATIVE, state == POSITIVE, state == CAPPED
     g = F - own
     gain = g - _mean(g, negative | positive)[:, None] > SLOPE_TOL
-    state[negative & (alpha > AT_BOUND * caps)] = ZERO
+    state[negative & (alpha > tiny)] = ZERO
     state[~(negative | positive | capped) & gain] = NEGATIVE
-    state[positive & (alpha > (1.0 + AT_BOUND) * caps)] = CAPPED
+    state[positive & (alpha > caps + tiny)] = CAPPED
     state[capped & gain] = POSITIVE
     # A row at its cap needs a label to take the mass from.
     stuck = (state == CAPPED).any(axis=1) & ~(state == NEGATIVE).any(axis=1)
@@ -144,10 +153,15 @@ def _improve_training(
 
 
 def _improve_universum(
-    problem: DualProblem, state: StateArray, split: BoolArray, alpha: FloatArray, F: FloatArray
+    rows: DualRows,
+    state: StateArray,
+    split: BoolArray,
+    alpha: FloatArray,
+    F: FloatArray,
+    tiny: FloatArray,
 ) -> BoolArray:
     """The same for universum rows; also returns which of them are split now."""
-    delta, caps = problem.delta, problem.caps[problem.n_train :]
+    delta, caps = rows.delta, rows.caps[rows.n_train :]
     negative, positive, capped = state == NEGATIVE, state == POSITIVE, state == CAPPED
     zero = ~(negative | positive | capped)
     middle = 0.5 * (F.max(axis=1) + F.min(axis=1) + delta)
@@ -161,13 +175,13 @@ def _improve_universum(
 
     kinked = (split | (delta > 0))[:, None]
     kink = (delta + np.maximum(mu, 0.0))[:, None]
-    state[kinked & negative & (alpha > AT_BOUND * caps)] = ZERO
-    state[kinked & positive & (alpha < -AT_BOUND * caps)] = ZERO
+    state[kinked & negative & (alpha > tiny)] = ZERO
+    state[kinked & positive & (alpha < -tiny)] = ZERO
     state[kinked & zero & (reduced > SLOPE_TOL)] = NEGATIVE
     state[kinked & zero & (reduced < -kink - SLOPE_TOL)] = POSITIVE
-    if problem.universum_loss == "max":
-        return _bound_mass(problem, state, split, alpha, F, mu)
-    state[positive & (alpha > (1.0 + AT_BOUND) * caps)] = CAPPED
+    if rows.is_max:
+        return _bound_mass(rows, state, split, alpha, F, mu)
+    state[positive & (alpha > caps + tiny)] = CAPPED
     state[capped & (reduced > -delta + SLOPE_TOL)] = POSITIVE
     capped = state == CAPPED
     stuck = capped.any(axis=1) & ~((state == NEGATIVE) | (state == POSITIVE)).any(axis=1)
@@ -176,7 +190,7 @@ def _improve_universum(
 
 
 def _bound_mass(
-    problem: DualProblem,
+    rows: DualRows,
     state: StateArray,
     split: BoolArray,
     alpha: FloatArray,
@@ -184,10 +198,10 @@ def _bound_mass(
     mu: FloatArray,
 ) -> BoolArray:
     """Split the rows of the "max" loss that left 1/2 |a|_1 <= cap; release those held in vain."""
-    caps = problem.caps[problem.n_train :]
+    caps = rows.caps[rows.n_train :]
     over = ~split & (np.maximum(alpha, 0.0).sum(axis=1) > (1.0 + AT_BOUND) * caps)
     released = split & (mu < -SLOPE_TOL)
-    if problem.delta == 0:
+    if rows.delta == 0:
         np.copyto(state, np.sign(alpha).astype(np.int8), where=over[:, None])
         np.copyto(state, np.int8(POSITIVE), where=released[:, None])
     split = (split | over) & ~released
@@ -202,64 +216,56 @@ def _set_best(state: StateArray, rows: BoolArray, score: FloatArray, value: int)
     state[k, score[k, :, row].argmax(axis=1), row] = value
 
 
-def free_variables(problem: DualProblem, sets: ActiveSets) -> FreeVariables:
+def free_variables(rows: DualRows, sets: ActiveSets) -> FreeVariables:
     """The free variables in groups: one for each row, two for a split one."""
-    n, M = problem.n_train, problem.n_points
-    k, row, label = np.nonzero(sets.free.transpose(0, 2, 1))
-    is_split = np.zeros(len(row), dtype=bool)
-    universum = row >= n
-    is_split[universum] = sets.split[k[universum], row[universum] - n]
-    second = is_split & (sets.state[k, label, row] == NEGATIVE)
-    key = 2 * (k * M + row) + second
-    if second.any():
-        order = np.argsort(key, kind="stable")
-        k, row, label, key = k[order], row[order], label[order], key[order]
-        is_split, second = is_split[order], second[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
+    k, label, row, second, starts = variables_of(sets.group_codes(smallest=1))
+    first, n = starts[:-1], rows.n_train
+    is_split = np.zeros(len(first), dtype=bool)
+    universum = row[first] >= n
+    is_split[universum] = sets.split[k[first][universum], row[first][universum] - n]
     n_capped = (sets.state == CAPPED).sum(axis=1)[k[first], row[first]]
-    share = np.where(is_split[first], np.where(second[first], -1.0, 1.0), -n_capped)
-    starts = np.append(first, len(key))
-    return FreeVariables(k, label, row, starts, share * problem.caps[row[first]])
+    share = np.where(is_split, np.where(second[first], -1.0, 1.0), -n_capped)
+    return FreeVariables(k, label, row, starts, share * rows.caps[row[first]])
 
 
 def nearest_feasible(
-    problem: DualProblem, sets: ActiveSets, alpha: FloatArray
+    rows: DualRows, sets: ActiveSets, alpha: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
     """alpha with the held variables at their values and the free ones moved into their ranges.
 
     Also tells for which problems of the stack that is feasible. Where the ranges do not allow
     the sum that a group has to keep, the sum is kept and the ranges are not.
     """
-    variables = free_variables(problem, sets)
+    variables = free_variables(rows, sets)
     first, sizes = variables.starts[:-1], np.diff(variables.starts)
-    caps = problem.caps[variables.row]
-    lower, upper = _ranges(problem, sets, variables)
+    lower, upper = _ranges(rows, sets, variables)
     values = alpha[variables.at]
     project_groups(values, lower, upper, variables.totals, variables.starts)
 
     missing = variables.totals - np.add.reduceat(values, first) if len(first) else np.empty(0)
-    broken = np.abs(missing) > AT_BOUND * caps[first]
+    tiny = at_bound(rows.caps, alpha)[variables.problem[first], variables.row[first]]
+    broken = np.abs(missing) > tiny
     values += np.repeat(np.where(broken, missing, 0.0) / sizes, sizes)
-    near = np.where(sets.state == CAPPED, problem.caps, 0.0)
+    near = np.where(sets.state == CAPPED, rows.caps, 0.0)
     near[variables.at] = values
     feasible = np.ones(len(near), dtype=bool)
     feasible[variables.problem[first[broken]]] = False
-    if problem.universum_loss == "max":
+    if rows.is_max:
         # The set is no box; a row that is not split may still be shrunk towards 0.
-        universum, bounds = near[..., problem.n_train :], problem.caps[problem.n_train :]
+        universum, bounds = near[..., rows.n_train :], rows.caps[rows.n_train :]
         mass = np.maximum(universum, 0.0).sum(axis=1)
         universum *= np.where(sets.split, 1.0, bounds / np.maximum(mass, bounds))[:, None]
     return near, feasible
 
 
 def _ranges(
-    problem: DualProblem, sets: ActiveSets, variables: FreeVariables
+    rows: DualRows, sets: ActiveSets, variables: FreeVariables
 ) -> tuple[FloatArray, FloatArray]:
     """The ranges of free variables: one side of 0, or both where 0 is no kink."""
-    k, row, n = variables.problem, variables.row, problem.n_train
+    k, row, n = variables.problem, variables.row, rows.n_train
     state = sets.state[variables.at]
-    both = (row >= n) & (problem.delta == 0)
+    both = (row >= n) & (rows.delta == 0)
     both[both] = ~sets.split[k[both], row[both] - n]
-    deepest = -(problem.n_classes - 1) * problem.caps[row]
+    deepest = -(rows.n_classes - 1) * rows.caps[row]
     lower = np.where((state == NEGATIVE) | both, deepest, 0.0)
-    return lower, np.where(state == POSITIVE, problem.caps[row], 0.0)
+    return lower, np.where(state == POSITIVE, rows.caps[row], 0.0)

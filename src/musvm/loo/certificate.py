@@ -28,8 +28,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.loo.active import BoolArray, own_labels
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm.dual.problem import DualProblem
+from musvm.loo.active import own_labels
 
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 # The last interval is a seventh of the first: more sections cost more than they gain.
@@ -52,9 +53,9 @@ class Certificates:
         self.problem = problem
         self.points = points
         each = np.arange(len(points))
-        self._caps = np.repeat(problem.caps[None], len(points), axis=0)
+        self._caps = np.repeat(problem.rows.caps[None], len(points), axis=0)
         self._caps[each, points] = 0.0
-        self._others = (~own_labels(problem)).astype(float)
+        self._others = (~own_labels(problem.rows)).astype(float)
 
         self.primal_alpha = np.repeat(alpha[None], len(points), axis=0)
         self.primal_F = np.repeat(F[None], len(points), axis=0)
@@ -147,21 +148,21 @@ class Certificates:
 
     def _losses(self, F: FloatArray) -> FloatArray:
         """sum_i c_i loss_i without the point left out, (T,)."""
-        n, y = self.problem.n_train, self.problem.y
+        n, y = self.problem.rows.n_train, self.problem.rows.y
         training, universum = F[..., :n], F[..., n:]
         losses = np.empty((len(F), F.shape[2]))
         losses[:, :n] = (training + self._others).max(axis=1) - training[:, y, np.arange(n)]
-        excess = universum.max(axis=1, keepdims=True) - universum - self.problem.delta
+        excess = universum.max(axis=1, keepdims=True) - universum - self.problem.rows.delta
         np.maximum(excess, 0.0, out=excess)
-        is_sum = self.problem.universum_loss == "sum"
-        losses[:, n:] = excess.sum(axis=1) if is_sum else excess.max(axis=1)
+        is_max = self.problem.rows.is_max
+        losses[:, n:] = excess.max(axis=1) if is_max else excess.sum(axis=1)
         return np.einsum("tm,tm->t", self._caps, losses)
 
     def _costs(self, alpha: FloatArray) -> FloatArray:
         """The part of D that is not quadratic, (T,)."""
-        n, y = self.problem.n_train, self.problem.y
+        n, y = self.problem.rows.n_train, self.problem.rows.y
         gained = alpha[:, y, np.arange(n)].sum(axis=1)
-        return self.problem.delta * np.maximum(alpha[..., n:], 0.0).sum(axis=(1, 2)) - gained
+        return self.problem.rows.delta * np.maximum(alpha[..., n:], 0.0).sum(axis=(1, 2)) - gained
 
     def _primal(self, alpha: FloatArray, F: FloatArray) -> FloatArray:
         return 0.5 * inner(alpha, F) + self._losses(F)

@@ -8,7 +8,7 @@ to those of another problem,
     a label that is newly free adds a *direction*: towards it, away from a label of its group.
 
 Rows that are free in all labels in the base (`reduced.py`) have lost labels only. There what is
-held are sums over *blocks* of labels: a label that is not free, or the second of two groups.
+held are *sums* over labels: a label that is not free, or the second of two groups.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from musvm.dual.problem import FloatArray, IntArray
-from musvm.loo.active import NEGATIVE, ActiveSets, BoolArray, StateArray
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm.dual.faces import CodeArray
 from musvm.loo.reduced import Reduced
 
-HELD, BLOCK, NEW = range(3)
+HELD, HELD_SUM, NEW = range(3)
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Changes:
     """The differences of a stack of problems, sorted by problem.
 
     problem, kind : (c,)
-    row : (c,) among the kept ones; for blocks among the eliminated ones
-    vector : (c, L) the label that is held, the labels of a block, 1 or 0; or a new direction
+    row : (c,) among the kept ones; for sums among the eliminated ones
+    vector : (c, L) the label that is held, the labels of a sum, 1 or 0; or a new direction
     """
 
     problem: IntArray
@@ -56,28 +56,12 @@ def joined(parts: Sequence[Changes]) -> Changes:
     return Changes(*map(np.concatenate, zip(*(vars(p).values() for p in parts), strict=True)))
 
 
-def group_codes(sets: ActiveSets) -> StateArray:
-    """(T, L, M): the group of every label that can move, 1, or 2 in split rows; 0 elsewhere.
-
-    A label that is alone in its group cannot move.
-    """
-    second = np.zeros(sets.state.shape, dtype=bool)
-    m = sets.split.shape[1]
-    if m:
-        second[..., -m:] = sets.split[:, None] & (sets.state[..., -m:] == NEGATIVE)
-    codes = np.zeros(sets.state.shape, dtype=np.int8)
-    for code, members in ((1, sets.free & ~second), (2, second)):
-        if members.any():
-            codes[members & (members.sum(axis=1, keepdims=True) > 1)] = code
-    return codes
-
-
-def find_changes(base: StateArray, codes: StateArray, reduced: Reduced) -> Changes:
+def find_changes(base: CodeArray, codes: CodeArray, reduced: Reduced) -> Changes:
     """What changes from the codes of the base, (L, M), to those of a stack, (T, L, M)."""
     before, after = base[:, reduced.kept], codes[..., reduced.kept]
     groups = range(1, 1 + max(before.max(initial=1), after.max(initial=1)))
     parts = [part for code in groups for part in _of_group(before == code, after == code)]
-    changes = joined([*parts, *_blocks(codes[..., reduced.eliminated])])
+    changes = joined([*parts, *_sums(codes[..., reduced.eliminated])])
     return changes[np.argsort(changes.problem, kind="stable")]
 
 
@@ -94,13 +78,15 @@ def _of_group(before: BoolArray, after: BoolArray) -> tuple[Changes, Changes]:
     return _labels(HELD, lost), _changes(NEW, k, row, unit[label] - unit[reference[k, row]])
 
 
-def _blocks(codes: StateArray) -> tuple[Changes, Changes]:
-    """The blocks of eliminated rows: all but one, because the sum of the row is held already."""
+def _sums(codes: CodeArray) -> tuple[Changes, Changes]:
+    """The sums of eliminated rows: all but one, because that of the whole row is held already."""
     lost, second = codes == 0, (codes == 2).any(axis=1)
     no_first = ~(codes == 1).any(axis=1)
     _unset_first(lost, no_first & ~second)
     k, row = np.nonzero(second & ~no_first)
-    return _labels(BLOCK, lost), _changes(BLOCK, k, row, (codes[k, :, row] == 2).astype(float))
+    return _labels(HELD_SUM, lost), _changes(
+        HELD_SUM, k, row, (codes[k, :, row] == 2).astype(float)
+    )
 
 
 def _labels(kind: int, which: BoolArray) -> Changes:

@@ -1,33 +1,31 @@
 """`loo_error`: leave-one-out for a fitted estimator and the data it was fitted on.
 
-The estimator's dual problem is stated once more, on single rows: where `fit` merges copies of a
-row into one block of the dual, leaving out one copy must leave the others. Its solution on single
-rows is the fitted one, each block shared out in proportion to the caps of its rows.
+The model's dual problem is stated once more, on single rows: where `fit` merges copies of a row
+into one block of the dual, leaving out one copy must leave the others. Its solution on single rows
+is the fitted one, each block shared out in proportion to the caps of its rows.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from musvm import _tensors as tensors
-from musvm import _validation as validation
+from musvm._input import reading, tensors
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray, IntArray
 from musvm._progress import Progress
-from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.dual.solve import DualSolution
+from musvm.dual.decisions import own_margins, winning_leads
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import DualSolution, solution_of
 from musvm.estimator import UniversumSVC
-from musvm.kernels import is_positive_semidefinite
 from musvm.loo.evaluate import LeaveOneOutResult, evaluate
-from musvm.loo.exact import leads
-from musvm.loo.types import own_margins
+from musvm.model import FittedModel
 
-# The objective, computed from the data again, agrees with `objective_` to rounding.
-SAME_OBJECTIVE = 1e-8
+# Parameters of an estimator that its fitted model holds as they are.
+OF_THE_PROBLEM = ("kernel", "degree", "coef0", "delta", "universum_loss")
 
 
 def loo_error(
@@ -108,8 +106,7 @@ arrays, default=None
         raise TypeError(f"loo_error needs a fitted UniversumSVC, got {type(model).__name__}.")
     check_is_fitted(model)
     data = _same_data(model, X, y, universum)
-    rows = _rows_of_the_dual(data, model._caps)
-    problem, solution = _restate(model, data, rows)
+    problem, solution = _restate(model, data)
     with Progress("Leaving out", verbose=verbose) as progress:
 
         def advance(done: int, total: int) -> None:
@@ -117,13 +114,13 @@ arrays, default=None
             progress.update(done - progress.done)
 
         result = evaluate(problem, solution, method, callback=advance)
-    return _for_the_caller(model, data, rows, result)
+    return _for_the_caller(model.model_, data, result)
 
 
-def _same_data(model: UniversumSVC, X: Any, y: Any, universum: Any) -> validation.FitData:
+def _same_data(estimator: UniversumSVC, X: Any, y: Any, universum: Any) -> FitData:
     X, y, universum = map(tensors.to_host, (X, y, universum))
-    data = validation.read(model, X, y, universum, None, reset=False)
-    if data.fingerprint != model._fingerprint:
+    data = reading.read(estimator, X, y, universum, None, reset=False)
+    if not estimator.model_.is_of(data):
         raise ValueError(
             "loo_error needs the X, y and universum that the model was fitted on, with the rows "
             "in the same order; these are others."
@@ -131,50 +128,23 @@ def _same_data(model: UniversumSVC, X: Any, y: Any, universum: Any) -> validatio
     return data
 
 
-def _rows_of_the_dual(data: validation.FitData, caps: FloatArray) -> IntArray:
-    """The rows of positive cap, training rows first."""
-    used = caps > 0
-    return np.concatenate(
-        [np.flatnonzero(used & data.is_training), np.flatnonzero(used & ~data.is_training)]
-    )
-
-
-def _restate(
-    model: UniversumSVC, data: validation.FitData, rows: IntArray
-) -> tuple[DualProblem, DualSolution]:
+def _restate(estimator: UniversumSVC, data: FitData) -> tuple[DualProblem, DualSolution]:
     """The dual problem on single rows, and the fitted solution of it."""
-    kernel = model._settled_kernel()
-    gram = kernel.gram(data.X, rows, resolution=data.resolution)
-    if not (
-        kernel.is_psd_by_construction or is_positive_semidefinite(gram, resolution=data.resolution)
-    ):
-        warnings.warn(
-            "The kernel matrix is not positive semi-definite: left-out models are stationary "
-            "points of their problems, and nothing about them is proven.",
-            UserWarning,
-            stacklevel=3,
-        )
-    codes = data.codes[rows]
-    problem = DualProblem(
-        gram=gram,
-        y=np.ascontiguousarray(codes[codes != validation.UNIVERSUM]),
-        n_classes=len(data.classes),
-        caps=model._caps[rows],
-        delta=float(model.delta),
-        universum_loss=model.universum_loss,
-    )
-    alpha = np.ascontiguousarray(model._alpha[rows])
-    F = statement.decision_values(problem, alpha)
-    gap, primal = statement.gap_and_primal(problem, alpha, F)
-    if abs(primal - model.objective_) > SAME_OBJECTIVE * abs(model.objective_):
+    model = estimator.model_
+    kernel = model.kernel
+    fitted = kernel.name, kernel.degree, kernel.coef0, model.delta, model.universum_loss
+    if fitted != tuple(getattr(estimator, name) for name in OF_THE_PROBLEM):
         raise ValueError("The parameters of the model were changed after it was fitted; fit again.")
-    return problem, DualSolution(alpha, F, primal, gap - primal, gap, 0, model.converged_)
+    stated = model.problem_on(data)
+    problem = stated.with_gram()
+    return problem, solution_of(problem, model.alpha[stated.rows], tol=estimator.tol)
 
 
 def _for_the_caller(
-    model: UniversumSVC, data: validation.FitData, rows: IntArray, result: LeaveOneOutResult
+    model: FittedModel, data: FitData, result: LeaveOneOutResult
 ) -> LeaveOneOutResult:
     """The result for all rows of `fit`, in their order and with the caller's labels."""
+    rows = model.rows_of(data)
     training = np.flatnonzero(data.is_training)
     order = np.concatenate([training, np.flatnonzero(~data.is_training)])
     types = np.zeros(len(order), dtype=np.intp)
@@ -195,7 +165,7 @@ def _for_the_caller(
         predictions=None if predictions is None else data.classes[predictions],
         decision_values=F[:, 1] - F[:, 0] if F is not None and len(data.classes) == 2 else F,
         radius=completed(result.radius, radius),
-        certified=completed(result.certified, leads(values) >= radius),
+        certified=completed(result.certified, winning_leads(values) >= radius),
         n_without_resolve=_plus(result.n_without_resolve, len(unused)),
     )
 
@@ -204,18 +174,14 @@ def _plus(count: int | None, more: int) -> int | None:
     return None if count is None else count + more
 
 
-def _as_fitted(
-    model: UniversumSVC, data: validation.FitData, rows: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _as_fitted(model: FittedModel, data: FitData, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Decision values of rows that take no part in the fit, and what is certain about them."""
     if not len(rows):
         return np.empty((0, len(data.classes))), np.empty(0)
-    support = np.flatnonzero(model._alpha.any(axis=1))
-    if model.kernel == "precomputed":
-        across, own = data.X[np.ix_(rows, support)], data.X[rows, rows]
-    else:
-        kernel = model._settled_kernel()
-        across = kernel.matrix(data.X[rows], data.X[support])
-        own = np.array([kernel.matrix(data.X[[row]], data.X[[row]])[0, 0] for row in rows])
-    radius = np.sqrt(2.0 * model.dual_gap_ * np.maximum(own, 0.0))
-    return across @ model._alpha[support], radius
+    points = data.X[rows]
+    diagonal = (
+        points[np.arange(len(rows)), rows]
+        if model.kernel.is_precomputed
+        else (model.kernel.diagonal(points))
+    )
+    return model.decision_values(points), model.radii(diagonal)

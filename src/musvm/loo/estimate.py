@@ -20,14 +20,16 @@ is solved by conjugate gradients, many points at a time, preconditioned by (K + 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.faces import find_face
 from musvm.dual.newton import cholesky_solve
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.problem import DualProblem
 from musvm.loo.reduced import Reduced, cholesky_with_ridge
 
 # The dense inverse takes 288 MB then, or as much as the Gram matrix.
@@ -41,7 +43,7 @@ class Estimate:
     def __init__(self, problem: DualProblem, alpha: FloatArray) -> None:
         self.problem = problem
         self.alpha = alpha
-        self.face = find_face(problem, np.ascontiguousarray(alpha.T))
+        self.face = find_face(problem.rows, np.ascontiguousarray(alpha.T))
         n_directions = int((self.face.sizes - 1).sum())
         self.is_direct = n_directions <= max(DIRECT_LIMIT, problem.n_points)
 
@@ -60,7 +62,7 @@ class Estimate:
 
     def _direct(self, points: IntArray) -> FloatArray:
         reduced, Z = self.reduced, self.reduced.directions
-        T, M, L = len(points), self.problem.n_points, self.problem.n_classes
+        T, M, L = len(points), self.problem.n_points, self.problem.rows.n_classes
         rows = reduced.position[points]
         dropped = self.alpha[points]
         r = reduced.S[np.ix_(Z.row, rows)] * (dropped[:, Z.plus] - dropped[:, Z.minus]).T
@@ -95,9 +97,9 @@ class Estimate:
         """One system for each point, side by side; vectors are (T, free variables)."""
         face, K, M = self.face, self.problem.gram, self.problem.n_points
         at, stays = face.label * M + face.row, face.row != points[:, None]
-        buffer = np.zeros((len(points), self.problem.n_classes * M))
+        buffer = np.zeros((len(points), self.problem.rows.n_classes * M))
 
-        def spread(v: FloatArray) -> FloatArray:
+        def in_place(v: FloatArray) -> FloatArray:
             buffer[:, at] = v
             return buffer.reshape(-1, M)
 
@@ -108,46 +110,22 @@ class Estimate:
 
         dropped = self.alpha[points]
         r = gathered(K[points][:, None, :] * dropped[:, :, None])
-        v = conjugate_gradients(
-            lambda v: gathered(spread(v) @ K),
-            lambda v: gathered(cholesky_solve(self._gram_factor, spread(v).T).T),
+        found = conjugate_gradients(
+            lambda v: gathered(in_place(v) @ K),
+            lambda v: gathered(cholesky_solve(self._gram_factor, in_place(v).T).T),
             r,
+            tol=CG_TOL,
+            max_iter=CG_MAX_ITER,
         )
-        x = spread(v).reshape(len(points), -1, M)
+        x = in_place(found.x).reshape(len(points), -1, M)
         x[np.arange(len(points)), :, points] = -dropped
         return x
-
-
-def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray],
-    precondition: Callable[[FloatArray], FloatArray],
-    rhs: FloatArray,
-) -> FloatArray:
-    """Solve one positive semi-definite system for each row of rhs, all at the same time."""
-    x, residual = np.zeros_like(rhs), rhs.copy()
-    target = CG_TOL * np.linalg.norm(rhs, axis=1)
-    direction = z = precondition(residual)
-    rz = np.einsum("ti,ti->t", residual, z)
-    for _ in range(CG_MAX_ITER):
-        H_direction = product(direction)
-        curvature = np.einsum("ti,ti->t", direction, H_direction)
-        active = (np.linalg.norm(residual, axis=1) > target) & (curvature > 0)
-        if not active.any():
-            break
-        length = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)[:, None]
-        x += length * direction
-        residual -= length * H_direction
-        z = precondition(residual)
-        rz, previous = np.einsum("ti,ti->t", residual, z), rz
-        ratio = np.divide(rz, previous, out=np.zeros_like(rz), where=active & (previous > 0))
-        direction = z + ratio[:, None] * direction
-    return x
 
 
 def chunks(problem: DualProblem, points: IntArray) -> Iterator[IntArray]:
     """The points in parts whose (T, L, M) arrays are a quarter of the Gram matrix, or 4 MB."""
     entries = max(problem.n_points**2 // 4, 2**19)
-    size = max(entries // (problem.n_points * problem.n_classes), 1)
+    size = max(entries // (problem.n_points * problem.rows.n_classes), 1)
     for start in range(0, len(points), size):
         yield points[start : start + size]
 

@@ -6,21 +6,21 @@ training rows are left out; the universum always stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.dual.solve import DualSolution
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.decisions import own_margins
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import DualSolution
 from musvm.loo.estimate import left_out_values
-from musvm.loo.exact import leave_one_out
+from musvm.loo.exact import Callback, leave_one_out
 from musvm.loo.span import counts_as_error, span_margins, squared_spans
-from musvm.loo.types import own_margins, support_types, two_active_share
+from musvm.loo.types import support_types, two_active_share
 
 METHODS = ("span", "span-2016", "loo-estimate", "loo")
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def evaluate(
     solution: DualSolution,
     method: str,
     *,
-    callback: Progress | None = None,
+    callback: Callback | None = None,
 ) -> LeaveOneOutResult:
     """Leave out every training row of a solved problem.
 
@@ -106,17 +106,17 @@ def evaluate(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
-    types = support_types(problem, solution.alpha)
-    share = two_active_share(problem, solution.alpha, types)
+    types = support_types(problem.rows, solution.alpha)
+    share = two_active_share(problem.rows, solution.alpha, types)
     if method in ("span", "span-2016"):
         return _by_span(problem, solution, method, types, share)
     if method == "loo-estimate":
-        points = np.flatnonzero(types[: problem.n_train] > 0)
-        values = solution.decision[: problem.n_train].copy()
+        points = np.flatnonzero(types[: problem.rows.n_train] > 0)
+        values = solution.decision[: problem.rows.n_train].copy()
         values[points] = left_out_values(problem, solution.alpha, solution.decision, points)
         return _by_values(problem, method, types, share, values)
     found = leave_one_out(problem, solution, types, callback)
-    kept = found.types_kept[types[: problem.n_train] > 0]
+    kept = found.types_kept[types[: problem.rows.n_train] > 0]
     return _by_values(
         problem,
         method,
@@ -148,6 +148,6 @@ def _by_values(
     **details: Any,
 ) -> LeaveOneOutResult:
     predictions = values.argmax(axis=1)
-    error = float((predictions != problem.y).mean())
-    margins = own_margins(values, problem.y)
+    error = float((predictions != problem.rows.y).mean())
+    margins = own_margins(values, problem.rows.y)
     return LeaveOneOutResult(method, error, predictions, values, margins, types, share, **details)

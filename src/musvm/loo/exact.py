@@ -4,7 +4,7 @@ For every training point t, in this order, until its label is certified (`certif
 
 1. the fitted model, with row t of alpha dropped, and its linear estimate (`estimate.py`);
 2. the primal-dual active-set method (`active.py`) on the problem without t, from that estimate;
-3. the solver (`musvm.dual.solve`) on that problem, to tighter and tighter gaps.
+3. the solver (`musvm.solvers.gram`) on that problem, to tighter and tighter gaps.
 
 The first solves nothing. The second goes through stacks of points, with one factorisation for
 each step and point (`stacked.py`). The third is for what remains: active sets that cycle, faces
@@ -17,21 +17,25 @@ the fit can tell; where it cannot tell enough the point is treated like a suppor
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.dual.solve import DualSolution, solve
-from musvm.loo.active import BoolArray, active_sets, improved, nearest_feasible
+from musvm.dual.decisions import winning_leads
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import DualSolution
+from musvm.loo.active import active_sets, improved, nearest_feasible
 from musvm.loo.certificate import Certificates
 from musvm.loo.estimate import Estimate
 from musvm.loo.stacked import StackedNewton, product
 from musvm.loo.types import support_types
+from musvm.solvers.gram import solve
 
-Progress = Callable[[int, int], None]
+Callback = Callable[[int, int], None]
+"""Is told the number of points done and of all points."""
 
 # The (T, L, M) arrays of a stack are this many times smaller than the Gram matrix, or than 16 MB.
 STACKS = 8
@@ -66,15 +70,15 @@ def leave_one_out(
     problem: DualProblem,
     solution: DualSolution,
     types: IntArray,
-    callback: Progress | None = None,
+    callback: Callback | None = None,
 ) -> LeftOut:
     """Leave out every training point of a solved problem."""
-    n = problem.n_train
+    n = problem.rows.n_train
     radius = _radius_as_fitted(problem, solution)
     found = LeftOut(
         values=solution.decision[:n].copy(),
         radius=radius,
-        certified=leads(solution.decision[:n]) > radius,
+        certified=winning_leads(solution.decision[:n]) > radius,
         solved=np.zeros(n, dtype=bool),
         types_kept=np.ones(n, dtype=bool),
     )
@@ -82,7 +86,7 @@ def leave_one_out(
     found.certified[points] = False
     search = _Search(problem, solution, types, found)
     entries = max(problem.n_points**2, MIN_ENTRIES) // STACKS
-    size = max(entries // (problem.n_points * problem.n_classes), 1)
+    size = max(entries // (problem.n_points * problem.rows.n_classes), 1)
     for start in range(0, len(points), size):
         search.run(points[start : start + size])
         if callback is not None:
@@ -92,16 +96,10 @@ def leave_one_out(
 
 def _radius_as_fitted(problem: DualProblem, solution: DualSolution) -> FloatArray:
     """The radius of a certificate with alpha itself, valid where alpha_t = 0, (n,)."""
-    n = problem.n_train
-    gaps = np.maximum(statement.row_gaps(problem, solution.alpha, solution.decision), 0.0)
+    n = problem.rows.n_train
+    gaps = np.maximum(statement.row_gaps(problem.rows, solution.alpha, solution.decision), 0.0)
     others = gaps.sum() - gaps[:n]
     return np.sqrt(2.0 * others * np.maximum(problem.gram.diagonal()[:n], 0.0))
-
-
-def leads(values: FloatArray) -> FloatArray:
-    """By how much the highest decision value exceeds the second, (T,)."""
-    second, first = np.partition(values, -2, axis=1)[:, -2:].T
-    return first - second
 
 
 class _Search:
@@ -117,7 +115,7 @@ class _Search:
         self.estimate = Estimate(problem, solution.alpha)
         self.alpha = np.ascontiguousarray(solution.alpha.T)
         self.F = np.ascontiguousarray(solution.decision.T)
-        self.sets = active_sets(problem, self.alpha)
+        self.sets = active_sets(problem.rows, self.alpha)
         # A face too large to be factored is left to the solver.
         self.max_steps = MAX_STEPS if self.estimate.is_direct else 0
 
@@ -137,8 +135,8 @@ class _Search:
         for n_solved in range(self.max_steps + 1):
             gap = best.gap
             best.add_primal(alpha, F)
-            sets = improved(self.problem, sets, alpha, F, best.points)
-            near, feasible = nearest_feasible(self.problem, sets, alpha)
+            sets = improved(self.problem.rows, sets, alpha, F, best.points)
+            near, feasible = nearest_feasible(self.problem.rows, sets, alpha)
             F_near = product(near, K)
             best.add_dual(near, F_near, feasible)
             certified = self._record(best, F, near, solved=n_solved > 0)
@@ -163,12 +161,7 @@ class _Search:
         kept = np.delete(np.arange(self.problem.n_points), best.points)
         if not len(kept):
             return
-        without = replace(
-            self.problem,
-            gram=np.ascontiguousarray(self.problem.gram[np.ix_(kept, kept)]),
-            y=np.delete(self.problem.y, best.points),
-            caps=self.problem.caps[kept],
-        )
+        without = self.problem.at(kept)
         alpha = np.zeros_like(best.dual_alpha)
         for tol in TOLERANCES:
             if best.gap[0] <= max(tol * best.primal[0], best.rounding[0]):
@@ -194,14 +187,14 @@ class _Search:
         found, points = self.found, best.points
         each = np.arange(len(points))
         centre, latest, radius = best.centres(), F[each, :, points], best.radii()
-        certified = leads(centre) >= radius
+        certified = winning_leads(centre) >= radius
         agrees = latest.argmax(axis=1) == centre.argmax(axis=1)
         values = np.where(agrees[:, None], latest, centre)
         found.values[points] = values
         found.radius[points] = radius + np.ptp(values - centre, axis=1)
         found.certified[points] = certified
         found.solved[points] = solved
-        kept = support_types(self.problem, alpha.transpose(0, 2, 1)) == self.types
+        kept = support_types(self.problem.rows, alpha.transpose(0, 2, 1)) == self.types
         kept[each, points] = True
         found.types_kept[points] = kept.all(axis=1)
         return certified

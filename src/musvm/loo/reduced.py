@@ -12,58 +12,23 @@ again with rows that sum to zero; and what R sees is the same problem with
 
 Training rows are never in A, because they are the ones to be left out.
 
-A row of R whose face has groups of free labels (sets with a fixed sum) moves in the *directions*
-e_l - e_l0, l0 the first label of the group.
+A row of R moves in the directions of its groups of free labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import lapack
 
-from musvm.dual._faces import fill_hessian
-from musvm.dual.faces import Face
+from musvm._input.tensors import FloatArray
+from musvm.dual.faces import Directions, Face
 from musvm.dual.newton import RIDGE, NotPositiveDefiniteError, cholesky, cholesky_solve
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
+from musvm.dual.problem import DualProblem
 
 # Columns handled at a time where a whole temporary matrix is to be avoided.
 STRIP = 256
-
-
-@dataclass(frozen=True)
-class Directions:
-    """e_plus - e_minus in row `row` of a matrix, for every direction."""
-
-    row: IntArray
-    plus: IntArray
-    minus: IntArray
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def hessian(self, K: FloatArray) -> FloatArray:
-        """The second derivatives of 1/2 <x, K x>; the upper triangle is filled."""
-        H = np.empty((len(self), len(self)))
-        fill_hessian(K, self.row, self.plus, self.minus, H)
-        return H
-
-    def matrix(self, n_rows: int, n_labels: int) -> sp.csr_array:
-        """Z, (n_labels n_rows, p): coefficients of the directions to class-major changes."""
-        p = len(self)
-        at = np.concatenate([self.plus * n_rows + self.row, self.minus * n_rows + self.row])
-        signs, column = np.repeat([1.0, -1.0], p), np.tile(np.arange(p), 2)
-        return sp.csr_array((signs, (at, column)), shape=(n_labels * n_rows, p))
-
-
-def directions_of(row: IntArray, label: IntArray, sizes: IntArray) -> Directions:
-    """The directions of variables (row, label) sorted by groups of the given sizes."""
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    other = np.flatnonzero(np.arange(len(row)) != starts)
-    return Directions(row[other], label[other], label[starts[other]])
 
 
 def cholesky_with_ridge(matrix: Callable[[], FloatArray], gram: FloatArray) -> FloatArray:
@@ -95,7 +60,7 @@ class Reduced:
     def __init__(self, problem: DualProblem, face: Face) -> None:
         K, M = problem.gram, problem.n_points
         row_of_group = face.row[face.starts[:-1]]
-        full = (face.sizes == problem.n_classes) & (row_of_group >= problem.n_train)
+        full = (face.sizes == problem.rows.n_classes) & (row_of_group >= problem.rows.n_train)
         self.eliminated = row_of_group[full]
         self.kept = np.setdiff1d(np.arange(M), self.eliminated, assume_unique=True)
         self.position = np.full(M, -1)
@@ -103,7 +68,7 @@ class Reduced:
 
         rest = ~full[face.group]
         rows, labels = self.position[face.row[rest]], face.label[rest]
-        self.directions = directions_of(rows, labels, face.sizes[~full])
+        self.directions = Directions.of(rows, labels, face.sizes[~full])
 
         self._gram = K
         self._factor = np.zeros((0, 0))

@@ -27,8 +27,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.loo.types import own_margins
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.decisions import own_margins
+from musvm.dual.problem import DualProblem
 
 # Squared sine of the angle with the span below which a point belongs to it. Rounding makes about
 # 1e-14 of an exact 0; a point that is this close has no influence of its own either way.
@@ -37,7 +38,7 @@ RANK_TOL = 1e-12
 
 def squared_spans(problem: DualProblem, alpha: FloatArray, types: IntArray) -> FloatArray:
     """S_t^2 for every training point, (n,)."""
-    n = problem.n_train
+    n = problem.rows.n_train
     inside, at_bound = np.flatnonzero(types == 1), np.flatnonzero(types[:n] == 2)
     distances = np.zeros(problem.n_points)
     distances[inside], distances[at_bound] = squared_distances(problem.gram, inside, at_bound)
@@ -99,13 +100,13 @@ def span_margins(
     spans: FloatArray,
 ) -> FloatArray:
     """(alpha_t' f(x_t) - S_t^2) / alpha_{t,y}, (n,); of a non-support vector its own margin."""
-    n = problem.n_train
-    own = alpha[np.arange(n), problem.y]
+    n = problem.rows.n_train
+    own = alpha[np.arange(n), problem.rows.y]
     agreement = np.einsum("il,il->i", alpha[:n], decision[:n])
     excess = agreement - spans
     # An isolated point has margin 0, not a rounding error of either sign.
     excess[np.abs(excess) <= RANK_TOL * (np.abs(agreement) + spans)] = 0.0
-    as_fitted = own_margins(decision[:n], problem.y)
+    as_fitted = own_margins(decision[:n], problem.rows.y)
     return np.divide(excess, own, out=as_fitted, where=types[:n] > 0)
 
 

@@ -10,15 +10,15 @@ means, G = K_AA^-1 and B = (Z' S Z)^-1,
 
 The face of a left-out problem differs from the base by a few `changes`. Multipliers nu hold the
 base's labels that are not free here, and new directions u_j in rows r_j move by y_j. Each of them
-is a force phi on the base directions: Z' e_l in row i for a held label, -Z' (u W_a) for a block u
-of a row a of A, and Z' (u S_r) for a new direction. The base answers with -B phi, and
+is a force phi on the base directions: Z' e_l in row i for a held label, -Z' (u W_a) for a held sum
+u of a row a of A, and Z' (u S_r) for a new direction. The base answers with -B phi, and
 
     | phi' B phi + C |  (nu, y) = (x of the base, held; its slope along the new directions)
 
 determines them, where C is 0 but for
 
-    (u_a' u_b less means) G_ab    between blocks,
-    (u_a' u_r) W_ar               between a block and a new direction,
+    (u_a' u_b less means) G_ab    between sums,
+    (u_a' u_r) W_ar               between a sum and a new direction,
     -(u_q' u_r) S_qr              between new directions.
 """
 
@@ -30,16 +30,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.loo.active import POSITIVE, ActiveSets, BoolArray, own_labels
-from musvm.loo.changes import BLOCK, HELD, NEW, Changes, find_changes, group_codes, joined
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm.dual.problem import DualProblem
+from musvm.loo.active import POSITIVE, ActiveSets, own_labels
+from musvm.loo.changes import HELD, HELD_SUM, NEW, Changes, find_changes, joined
 from musvm.loo.reduced import Reduced
 
 # Beyond as many changes as this, or as the base has directions, there is little left of the base.
 MAX_CHANGES = 200
 KEPT_ENTRIES = 2**21
-# A step is too long when a variable moves by this many times its cap.
-FAR = 1e4
+# A step is of no use where a variable moves by more than so many times its cap.
+LONGEST_MOVE = 1e4
 
 
 def product(stack: FloatArray, K: FloatArray) -> FloatArray:
@@ -57,9 +58,9 @@ class StackedNewton:
         self.problem = problem
         self.reduced = reduced
         self._B, self._G = inverse, reduced.inverse_eliminated()
-        self._base = group_codes(base)[0]
-        self._Z = reduced.directions.matrix(len(reduced.kept), problem.n_classes)
-        self._responses = _Responses(reduced, inverse, self._G, problem.n_classes)
+        self._base = base.group_codes()[0]
+        self._Z = reduced.directions.matrix(len(reduced.kept), problem.rows.n_classes)
+        self._responses = _Responses(reduced, inverse, self._G, problem.rows.n_classes)
 
     def step(self, sets: ActiveSets, F: FloatArray) -> tuple[FloatArray, BoolArray]:
         """x for every problem, (T, L, M), F the decision values at b; and where it is of use.
@@ -67,27 +68,28 @@ class StackedNewton:
         It is not where the face differs too much from the base, or where K is singular on it, so
         that the step leads far away.
         """
-        reduced, n, T = self.reduced, self.problem.n_train, len(F)
+        reduced, n, T = self.reduced, self.problem.rows.n_train, len(F)
         slopes = F.copy()
-        slopes[..., :n] -= own_labels(self.problem)
-        slopes[..., n:] += self.problem.delta * (sets.state[..., n:] == POSITIVE)
+        slopes[..., :n] -= own_labels(self.problem.rows)
+        slopes[..., n:] += self.problem.rows.delta * (sets.state[..., n:] == POSITIVE)
         A, R = reduced.eliminated, reduced.kept
         v = slopes[..., A] - slopes[..., A].mean(axis=1, keepdims=True)
         s_R = slopes[..., R] - product(v, reduced.W)
         w = -(s_R.reshape(T, -1) @ self._Z) @ self._B
 
-        changes = find_changes(self._base, group_codes(sets), reduced)
+        changes = find_changes(self._base, sets.group_codes(), reduced)
         usable = changes.count(T) <= max(MAX_CHANGES, len(reduced.directions))
         changes = changes[usable[changes.problem]]
         moves = self._correct(changes, w, v, s_R)
         x = np.empty_like(slopes)
-        x[..., R] = self._spread(w) + moves
+        x[..., R] = self._in_rows(w) + moves
         x[..., A] = self._answer(v, x[..., R])
-        usable &= (np.abs(x) <= FAR * self.problem.caps).all(axis=(1, 2))
+        usable &= (np.abs(x) <= LONGEST_MOVE * self.problem.rows.caps).all(axis=(1, 2))
         return x, usable
 
-    def _spread(self, w: FloatArray) -> FloatArray:
-        return (w @ self._Z.T).reshape(len(w), self.problem.n_classes, -1)
+    def _in_rows(self, w: FloatArray) -> FloatArray:
+        """The change of the kept rows when every direction is taken so far."""
+        return (w @ self._Z.T).reshape(len(w), self.problem.rows.n_classes, -1)
 
     def _answer(self, v: FloatArray, x_R: FloatArray) -> FloatArray:
         return -product(v, self._G) - product(x_R, self.reduced.W.T)
@@ -98,9 +100,9 @@ class StackedNewton:
         """Correct the base steps (w, v) in place; return the moves of new directions."""
         known, T = self._responses, len(w)
         places = known.find(changes)
-        is_block, is_new = changes.kind == BLOCK, changes.kind == NEW
+        is_sum, is_new = changes.kind == HELD_SUM, changes.kind == NEW
         rhs = (w @ known.forces.T)[changes.problem, places]
-        rhs[is_block] = _along(changes[is_block], self._answer(v, self._spread(w)))
+        rhs[is_sum] = _along(changes[is_sum], self._answer(v, self._in_rows(w)))
         rhs[is_new] += _along(changes[is_new], s_R)
         solved = np.empty(len(changes))
         for first, last in pairwise(np.searchsorted(changes.problem, np.arange(T + 1))):
@@ -111,7 +113,7 @@ class StackedNewton:
         coefficients[changes.problem, places] = solved
         w -= coefficients @ known.answers
         moves = np.zeros_like(s_R)
-        for target, kind, which in ((v, BLOCK, is_block), (moves, NEW, is_new)):
+        for target, kind, which in ((v, HELD_SUM, is_sum), (moves, NEW, is_new)):
             part = changes[which]
             at: Any = part.problem, slice(None), part.row
             np.add.at(target, at, solved[which, None] * _free_part(part.vector, kind))
@@ -124,8 +126,8 @@ def _along(changes: Changes, values: FloatArray) -> FloatArray:
 
 
 def _free_part(vector: FloatArray, kind: int) -> FloatArray:
-    """Blocks less their means, because rows sum to zero."""
-    return vector - vector.mean(axis=1, keepdims=True) if kind == BLOCK else vector
+    """Sums less their means, because rows sum to zero."""
+    return vector - vector.mean(axis=1, keepdims=True) if kind == HELD_SUM else vector
 
 
 class _Responses:
@@ -183,7 +185,7 @@ class _Responses:
         kernel = np.empty((len(changes), len(at)))
         for kind, values in (
             (HELD, lambda rows: rows == at),
-            (BLOCK, lambda rows: -self._reduced.W[rows, at]),
+            (HELD_SUM, lambda rows: -self._reduced.W[rows, at]),
             (NEW, lambda rows: self._reduced.S[rows, at]),
         ):
             which = changes.kind == kind
@@ -194,9 +196,9 @@ class _Responses:
         """C above, between these changes and all that are known."""
         reduced, found = self._reduced, np.zeros((len(changes), len(self._known)))
         for kind, other, sign, kernel in (
-            (BLOCK, BLOCK, 1.0, self._G),
-            (BLOCK, NEW, 1.0, reduced.W),
-            (NEW, BLOCK, 1.0, reduced.W.T),
+            (HELD_SUM, HELD_SUM, 1.0, self._G),
+            (HELD_SUM, NEW, 1.0, reduced.W),
+            (NEW, HELD_SUM, 1.0, reduced.W.T),
             (NEW, NEW, -1.0, reduced.S),
         ):
             i, j = np.flatnonzero(changes.kind == kind), np.flatnonzero(self._known.kind == other)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from musvm.display import _bin_edges
+from musvm.display import bin_edges
 from musvm.report import text
 from musvm.report.models import Described, Family
 from musvm.universum.diagnosis import Measures, UniversumDiagnosis
@@ -221,7 +221,7 @@ def parameter_table(family: Family) -> Table:
     """The parameters of the model."""
     parameters = family.model.get_params(deep=False)
     if family.model.kernel in ("rbf", "poly", "sigmoid"):
-        parameters["gamma"] = text.shortest(family.model._gamma)
+        parameters["gamma"] = text.shortest(family.model.model_.kernel.gamma)
     values = [_as_name(value) for value in parameters.values()]
     names = list(parameters)
     columns = [Column("parameter", names, names, False), Column("value", values, values, False)]
@@ -238,12 +238,12 @@ def comparison_table(models: list[Described], errors: list[Any], criterion: str)
             column("criterion", errors, text.percent, criterion),
             column(
                 "objective",
-                [m.objective for m in models],
+                [m.certificate.primal for m in models],
                 hint="of different problems, so not to be compared",
             ),
             column(
                 "relative gap",
-                [m.relative_gap for m in models],
+                [m.certificate.relative_gap for m in models],
                 text.scientific,
                 "duality gap over objective, see the certificate",
             ),
@@ -263,8 +263,8 @@ def path_table(plain: Described, path: list[Described]) -> Table:
             Column("Δ", deltas, [None, *(m.delta for m in path)], True),
             column("training error", [m.training_error for m in models], text.percent),
             *_universum_columns(models),
-            column("objective", [m.objective for m in models]),
-            column("relative gap", [m.relative_gap for m in models], text.scientific),
+            column("objective", [m.certificate.primal for m in models]),
+            column("relative gap", [m.certificate.relative_gap for m in models], text.scientific),
         ],
     )
 
@@ -325,11 +325,11 @@ def diagnosis_table(universa: list[UniversumDiagnosis]) -> Table:
 def certificate_table(models: list[Described]) -> Table:
     """What the duality gap certifies of every model."""
     quantities = [
-        column("objective", [x.objective for x in models]),
-        column("duality gap", [x.gap for x in models], text.scientific),
-        column("relative gap", [x.relative_gap for x in models], text.scientific),
+        column("objective", [x.certificate.primal for x in models]),
+        column("duality gap", [x.certificate.gap for x in models], text.scientific),
+        column("relative gap", [x.certificate.relative_gap for x in models], text.scientific),
         column("relative gap asked for", [x.tol for x in models], text.scientific),
-        column("reached", [x.converged for x in models]),
+        column("reached", [x.certificate.converged for x in models]),
     ]
     shown = models[0].projections
     for name, certified, total in (
@@ -357,7 +357,7 @@ def model_name(model: Described) -> str:
 def figures(plain: Described, path: list[Described], shown: int) -> dict[str, Any]:
     """The numbers behind the figures, ready for JSON; labels are safe for Plotly."""
     projections = [plain.projections, *(model.projections for model in path)]
-    edges = _bin_edges(projections, BINS)
+    edges = bin_edges(projections, BINS)
     classes = plain.projections.classes.tolist()
     return {
         "edges": edges.tolist(),

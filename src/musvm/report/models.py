@@ -5,12 +5,9 @@ weights of the model that the report is about. They differ in which rows have a 
 plain SVM has no universum) and in Delta. The Gram matrix is computed once; each model of the path
 starts from its neighbour.
 
-A model is described by its projections (`musvm._projections`) and its certificate. With gap the
-duality gap and a positive semi-definite kernel, the objective is above the optimum by at most
-gap, and so is the squared distance of the weights of a dual point from the optimal ones, because
-both P and D grow quadratically with it. So a difference f_k(x) - f_l(x) is off by at most
-sqrt(2 gap K(x, x)), and a predicted label that leads by more is *certified*: the exact optimum
-gives it too.
+A model is described by its projections (`musvm.projections`) and its certificate. With a positive
+semi-definite kernel, a predicted label that leads by more than the gap can explain
+(`musvm.model.is_certified`) is *certified*: the exact optimum gives it too.
 """
 
 from __future__ import annotations
@@ -25,16 +22,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import _safe_indexing
 
-from musvm import _validation as validation
-from musvm._projections import Projections, leads
-from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem, FloatArray, IntArray
-from musvm.dual.solve import solve
+from musvm._input import reading
+from musvm._input.blocks import merge
+from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.weights import row_caps
+from musvm._sklearn import safe_indexing
+from musvm.dual.decisions import leads
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import Certificate, DualSolution
 from musvm.estimator import UniversumSVC
 from musvm.kernels import is_positive_semidefinite
 from musvm.loo import loo_error
+from musvm.model import dual_rows, is_certified
+from musvm.projections import Projections
+from musvm.solvers.gram import solve
 from musvm.universum.diagnosis import Diagnosis, Measures, UniversumDiagnosis
 
 
@@ -48,7 +50,8 @@ class Described:
     projections : of all training and universum rows
     n_wrong : training points that are misclassified
     n_training_sv, n_universum_sv : support vectors among the rows
-    objective, gap, tol : primal objective, duality gap, relative gap that was asked for
+    certificate : primal objective and duality gap, and whether that is as small as was asked for
+    tol : the relative gap that was asked for
     certified_training, certified_universum : rows whose predicted label is certified; None where
         the kernel is not positive semi-definite
     """
@@ -58,19 +61,10 @@ class Described:
     n_wrong: int
     n_training_sv: int
     n_universum_sv: int
-    objective: float
-    gap: float
+    certificate: Certificate
     tol: float
     certified_training: int | None
     certified_universum: int | None
-
-    @property
-    def relative_gap(self) -> float:
-        return self.gap / abs(self.objective) if self.objective else self.gap
-
-    @property
-    def converged(self) -> bool:
-        return self.relative_gap <= self.tol
 
     @property
     def training_error(self) -> float:
@@ -110,7 +104,7 @@ class Family:
     ) -> None:
         model = given.estimator
         self.model, self.given = model, given
-        self.data = validation.read(
+        self.data = reading.read(
             model, given.X, given.y, given.universum, given.sample_weight, reset=False
         )
         self.has_universum = not bool(self.data.is_training.all())
@@ -118,32 +112,30 @@ class Family:
         self.model_is_plain = not (self._saw_universum and model.universum_weight != 0)
         self.delta = delta if self.model_is_plain else model.delta
         self.universum_weight = universum_weight if self.model_is_plain else model.universum_weight
-        self.caps = validation.row_caps(
-            self.data, model.C, model.class_weight, self.universum_weight
-        )
+        self.caps = row_caps(self.data, model.C, model.class_weight, self.universum_weight)
         # Every row takes part in evaluation, whatever its cap.
-        self.blocks = validation.merge(
+        self.blocks = merge(
             self.data, np.ones(len(self.caps)), equal_rows=model.kernel != "precomputed"
         )
 
     @property
     def universum_parts(self) -> list[int]:
         """Number of points of each array that the universum consists of."""
-        parts = validation.universum_parts(self.given.universum)
+        parts = reading.universum_parts(self.given.universum)
         return [len(part) if isinstance(part, list) else part.shape[0] for part in parts]
 
     def _require_data_of_the_fit(self) -> bool:
         """Refuse other data than the model's own; tell whether its fit had the universum."""
         data, model, n = self.data, self.model, self.data.n_given
         alone = replace(data, X=data.X[:n], codes=data.codes[:n], weight=data.weight[:n])
-        seen = next((d for d in (data, alone) if d.fingerprint == model._fingerprint), None)
+        seen = next((d for d in (data, alone) if model.model_.is_of(d)), None)
         if seen is None:
             raise ValueError(
                 "The report needs the data that the model was fitted on: X, y and universum are "
                 "not those of its fit."
             )
-        caps = validation.row_caps(seen, model.C, model.class_weight, model.universum_weight)
-        if not np.allclose(caps, model._caps, rtol=1e-9, atol=0.0):
+        caps = row_caps(seen, model.C, model.class_weight, model.universum_weight)
+        if not np.allclose(caps, model.model_.caps, rtol=1e-9, atol=0.0):
             raise ValueError(
                 "The model was fitted with other sample weights: pass the same sample_weight."
             )
@@ -152,13 +144,13 @@ class Family:
     @cached_property
     def gram(self) -> FloatArray:
         """The Gram matrix of all blocks, training blocks first."""
-        kernel = self.model._settled_kernel()
+        kernel = self.model.model_.kernel
         return kernel.gram(self.data.X, self.blocks.rows, resolution=self.data.resolution)
 
     @cached_property
     def is_convex(self) -> bool:
         """Whether the kernel is positive semi-definite, so that a gap certifies the optimum."""
-        kernel = self.model._settled_kernel()
+        kernel = self.model.model_.kernel
         return kernel.is_psd_by_construction or is_positive_semidefinite(
             self.gram, resolution=self.data.resolution
         )
@@ -172,14 +164,14 @@ class Family:
         given, training = self.given, np.flatnonzero(self.data.is_training)
         if self.model_is_plain:
             universum = given.universum if self._saw_universum else None
-            return replace(given, universum=universum, rows=np.arange(len(self.model._caps)))
+            return replace(given, universum=universum, rows=np.arange(len(self.model.model_.caps)))
         precomputed = self.model.kernel == "precomputed"
         alone = replace(
             given,
             estimator=clone(self.model).set_params(universum_label=None),
             X=np.asarray(given.X)[np.ix_(training, training)]
             if precomputed
-            else _safe_indexing(given.X, training),
+            else safe_indexing(given.X, training),
             y=self.data.classes[self.data.codes[training]],
             universum=None,
             sample_weight=None
@@ -242,35 +234,33 @@ class Family:
     def _alpha(self, fit: Fit) -> FloatArray:
         """(B, L) dual variables of the blocks, from those of the rows of a fit."""
         of_rows = np.zeros((len(self.caps), len(self.data.classes)))
-        of_rows[fit.rows] = fit.estimator._alpha
+        of_rows[fit.rows] = fit.estimator.model_.alpha
         return np.column_stack([self.blocks.total(column) for column in of_rows.T])
 
     def _problem(self, caps: FloatArray, delta: float | None) -> tuple[DualProblem, IntArray]:
         """The dual problem of the blocks with a positive cap, and which blocks these are."""
-        of_block = self.blocks.total(caps)
-        used = np.flatnonzero(of_block > 0)
-        whole = len(used) == len(of_block)
-        gram = self.gram if whole else np.ascontiguousarray(self.gram[np.ix_(used, used)])
-        problem = DualProblem(
-            gram=gram,
-            y=self.blocks.y[used[used < len(self.blocks.y)]],
-            n_classes=len(self.data.classes),
-            caps=of_block[used],
-            delta=float(delta or 0.0),
+        rows, used = dual_rows(
+            self.blocks,
+            len(self.data.classes),
+            caps,
+            delta=delta or 0.0,
             universum_loss=self.model.universum_loss,
         )
-        return problem, used
+        whole = len(used) == len(self.gram)
+        gram = self.gram if whole else np.ascontiguousarray(self.gram[np.ix_(used, used)])
+        return DualProblem(gram, rows), used
 
     def _describe(self, delta: float | None, caps: FloatArray, alpha: FloatArray) -> Described:
         """The model with dual variables `alpha`, (B, L), in numbers."""
         problem, used = self._problem(caps, delta)
         F = self.gram[:, used] @ alpha[used]
-        gaps = statement.row_gaps(problem, alpha[used], F[used])
-        gap = float(np.maximum(gaps, 0.0).sum())
+        solution = DualSolution.certified(problem.rows, alpha[used], F[used], tol=self.model.tol)
         row, training = self.blocks.block_of_row, self.data.is_training
         codes, lead = self.data.codes[training], leads(F)
         is_sv = (np.any(alpha != 0.0, axis=1)[row]) & (caps > 0)
-        certified = self._certified(lead, gap)[row] if self.is_convex else None
+        certified = None
+        if self.is_convex:
+            certified = is_certified(lead.max(axis=1), solution.gap, self.gram.diagonal())[row]
         return Described(
             delta=delta,
             projections=Projections(
@@ -282,16 +272,11 @@ class Family:
             n_wrong=int(np.sum(F[row[training]].argmax(axis=1) != codes)),
             n_training_sv=int(is_sv[training].sum()),
             n_universum_sv=int(is_sv[~training].sum()),
-            objective=statement.primal_objective(problem, alpha[used], F[used]),
-            gap=gap,
+            certificate=solution,
             tol=float(self.model.tol),
             certified_training=None if certified is None else int(certified[training].sum()),
             certified_universum=None if certified is None else int(certified[~training].sum()),
         )
-
-    def _certified(self, lead: FloatArray, gap: float) -> Any:
-        """(B,) whether the predicted label is also that of the exact optimum."""
-        return lead.max(axis=1) > np.sqrt(2.0 * gap * np.maximum(self.gram.diagonal(), 0.0))
 
 
 @contextmanager

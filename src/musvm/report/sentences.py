@@ -109,6 +109,6 @@ def certificate(family: Family, shown: list[Described]) -> list[str]:
         f"The solver stopped before the {model_name(model)} reached the relative gap asked for; "
         "raise max_iter or scale the features."
         for model in shown
-        if not model.converged
+        if not model.certificate.converged
     ]
     return said

@@ -14,13 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from musvm import _validation as validation
-from musvm.dual import problem as statement
-from musvm.dual.problem import DualProblem, FloatArray, IntArray, UniversumLoss
-from musvm.dual.solve import DualSolution, solve
+from musvm._input.blocks import Blocks
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.weights import row_caps
+from musvm.dual.decisions import own_margins
+from musvm.dual.problem import DualProblem, DualRows, UniversumLoss
+from musvm.dual.solution import Certificate, solution_of
 from musvm.loo.evaluate import evaluate
 from musvm.loo.span import counts_as_error
-from musvm.loo.types import own_margins, support_types
+from musvm.loo.types import support_types
+from musvm.model import dual_rows
+from musvm.solvers.gram import solve
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,8 @@ class Part:
 
     Attributes
     ----------
-    n_classes : L
     blocks : (B,) rows of the Gram matrix, training blocks first
-    y : (B',) class codes of the training blocks
-    unit_caps : (B,) caps of the blocks, to be multiplied by C
+    unit_rows : the dual of these blocks at C = 1 and Delta = 0
     judges : (J,) rows of the Gram matrix that are predicted; none in leave-one-out
     judges_y : (J,) their class codes
     weight : (J,) how much each judge counts; in leave-one-out the training blocks judge
@@ -40,10 +43,8 @@ class Part:
     judge_of_row : (R,) the judge that stands for each of them
     """
 
-    n_classes: int
     blocks: IntArray
-    y: IntArray
-    unit_caps: FloatArray
+    unit_rows: DualRows
     judges: IntArray
     judges_y: IntArray
     weight: FloatArray
@@ -55,7 +56,6 @@ class Part:
 class Options:
     """What all cells of a search share."""
 
-    universum_loss: UniversumLoss
     tol: float
     max_iter: int
     seed: int | None
@@ -71,7 +71,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class CellFit:
+class CellFit(Certificate):
     """The solution of a cell on one part, in plain numbers and arrays.
 
     `n_type_1` and `n_type_2` count support vectors inside their bounds and at their bound, among
@@ -79,36 +79,18 @@ class CellFit:
     """
 
     alpha: FloatArray
-    objective: float
-    gap: float
-    relative_gap: float
-    n_iter: int
-    converged: bool
     n_type_1: IntArray
     n_type_2: IntArray
     margins: FloatArray
     wrong: Any
     seconds: float
 
-    @property
-    def solution(self) -> DualSolution:
-        """Without decision values: they can be computed again."""
-        return DualSolution(
-            alpha=self.alpha,
-            decision=np.empty((0, self.alpha.shape[1])),
-            primal=float(self.objective),
-            dual=float(self.gap - self.objective),
-            gap=float(self.gap),
-            n_rounds=int(self.n_iter),
-            converged=bool(self.converged),
-            history=[float(self.relative_gap)],
-        )
-
 
 def make_part(
-    data: validation.FitData,
-    blocks: validation.Blocks,
+    data: FitData,
+    blocks: Blocks,
     class_weight: Any,
+    universum_loss: UniversumLoss,
     universum_weight: Any,
     fold: tuple[IntArray, IntArray] | None = None,
 ) -> Part:
@@ -124,16 +106,13 @@ def make_part(
         weight[data.is_training] = 0.0
         weight[train] = data.weight[train]
     factor = 0.0 if universum_weight is None else universum_weight
-    row_caps = validation.row_caps(replace(data, weight=weight), 1.0, class_weight, factor)
-    caps = blocks.total(row_caps)
-    used = np.flatnonzero(caps > 0)
+    caps = row_caps(replace(data, weight=weight), 1.0, class_weight, factor)
+    rows_of_dual, used = dual_rows(blocks, len(data.classes), caps, universum_loss=universum_loss)
     n = len(blocks.y)
     judges = rows[:0] if fold is None else rows
     return Part(
-        n_classes=len(data.classes),
         blocks=used,
-        y=blocks.y[used[used < n]],
-        unit_caps=caps[used],
+        unit_rows=rows_of_dual,
         judges=blocks.block_of_row[judges],
         judges_y=data.codes[judges],
         weight=blocks.total(data.weight)[:n] if fold is None else data.weight[rows],
@@ -142,19 +121,13 @@ def make_part(
     )
 
 
-def state_problem(
-    gram: FloatArray, part: Part, options: Options, C: float, delta: float
-) -> DualProblem:
+def state_problem(gram: FloatArray, part: Part, C: float, delta: float) -> DualProblem:
     """The dual problem of a cell; `gram` belongs to all blocks."""
     gram = np.require(gram, requirements=["C", "A"])  # what a cluster sends need not be aligned
     whole = len(part.blocks) == len(gram)
     return DualProblem(
-        gram=gram if whole else np.ascontiguousarray(gram[np.ix_(part.blocks, part.blocks)]),
-        y=part.y,
-        n_classes=part.n_classes,
-        caps=C * part.unit_caps,
-        delta=float(delta),
-        universum_loss=options.universum_loss,
+        gram if whole else np.ascontiguousarray(gram[np.ix_(part.blocks, part.blocks)]),
+        replace(part.unit_rows, caps=C * part.unit_rows.caps, delta=float(delta)),
     )
 
 
@@ -168,7 +141,7 @@ def fit_cell(
 ) -> CellFit:
     """Solve a cell on one part from a warm start, and let the judges judge."""
     began = time.perf_counter()
-    problem = state_problem(gram, part, options, C, delta)
+    problem = state_problem(gram, part, C, delta)
     solution = solve(
         problem,
         tol=options.tol,
@@ -176,16 +149,16 @@ def fit_cell(
         alpha=start,
         random_state=None if options.seed is None else np.random.RandomState(options.seed),
     )
-    types = support_types(problem, solution.alpha)
-    n = problem.n_train
+    types = support_types(problem.rows, solution.alpha)
+    n = problem.rows.n_train
     F = gram[np.ix_(part.judges, part.blocks)] @ solution.alpha
     return CellFit(
+        primal=solution.primal,
+        gap=solution.gap,
+        relative_gap=solution.relative_gap,
+        n_rounds=solution.n_rounds,
+        converged=solution.converged,
         alpha=solution.alpha,
-        objective=float(solution.primal),
-        gap=float(solution.gap),
-        relative_gap=float(solution.history[-1]),
-        n_iter=int(solution.n_rounds),
-        converged=bool(solution.converged),
         n_type_1=np.array([(types[:n] == 1).sum(), (types[n:] == 1).sum()]),
         n_type_2=np.array([(types[:n] == 2).sum(), (types[n:] == 2).sum()]),
         margins=own_margins(F, part.judges_y),
@@ -205,13 +178,10 @@ def judge_cell(
 ) -> Judgement:
     """Leave the training blocks of a solved cell out, one by one."""
     began = time.perf_counter()
-    problem = state_problem(gram, part, options, C, delta)
-    F = statement.decision_values(problem, alpha)
-    gap, primal = statement.gap_and_primal(problem, alpha, F)
-    solution = DualSolution(alpha, F, primal, gap - primal, gap, 0, gap <= options.tol * primal)
-    result = evaluate(problem, solution, method)
+    problem = state_problem(gram, part, C, delta)
+    result = evaluate(problem, solution_of(problem, alpha, tol=options.tol), method)
     if result.predictions is None:
         wrong = counts_as_error(result.types, result.margins, type_2_always=method == "span-2016")
     else:
-        wrong = result.predictions != part.y
+        wrong = result.predictions != problem.rows.y
     return Judgement(result.margins, wrong, time.perf_counter() - began)

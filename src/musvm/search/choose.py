@@ -30,11 +30,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from musvm.dual.problem import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
 
 # Errors that differ by less are equal: they are counts, up to rounding in the weights.
 EQUAL = 1e-9

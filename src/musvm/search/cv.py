@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import os
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from musvm import _tensors as tensors
-from musvm import _validation as validation
+from musvm._input import reading, tensors
+from musvm._input.blocks import Blocks, merge
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray
+from musvm._input.weights import balanced_weight, row_caps
+from musvm._messages import warn_user
 from musvm._progress import Progress
+from musvm._sklearn import (
+    StrOptions,
+    all_or_nothing,
+    fit_context,
+    validate_parameter_constraints,
+)
 from musvm._threads import one_blas_thread
-from musvm.dual.problem import FloatArray, UniversumLoss
-from musvm.estimator import UniversumSVC
-from musvm.kernels import Kernel, resolve_gamma
+from musvm.dual.problem import UniversumLoss
+from musvm.estimator import PARAMETER_CONSTRAINTS, UniversumSVC
+from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
 from musvm.loo.evaluate import METHODS
+from musvm.model import FittedModel
 from musvm.search.cells import CellFit, Options
 from musvm.search.choose import RULE, best_plain, best_with_universum
 from musvm.search.memory import CellStore
@@ -31,8 +40,6 @@ from musvm.search.pool import Pool
 from musvm.search.run import Cell, Runner
 from musvm.search.steps import Fold, Grid, Steps
 from musvm.search.table import as_table
-
-KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
 
 
 class UniversumSVCCV(ClassifierMixin, BaseEstimator):
@@ -204,7 +211,7 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{
-            name: UniversumSVC._parameter_constraints[name]
+            name: PARAMETER_CONSTRAINTS[name]
             for name in (
                 "kernel", "degree", "coef0", "universum_loss", "universum_label", "class_weight",
                 "tol", "max_iter", "random_state", "verbose",
@@ -272,7 +279,8 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     # -----------------------------------------------------------------------------------------
     # Fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -310,10 +318,10 @@ such arrays, default=None
         """
         on_host = map(tensors.to_host, (X, y, universum, sample_weight, groups))
         X, y, universum, sample_weight, groups = on_host
-        data = validation.read(self, X, y, universum, sample_weight)
+        data = reading.read(self, X, y, universum, sample_weight)
         # Blocks do not depend on the universum's weight, as long as it is positive.
-        caps = validation.row_caps(data, 1.0, self.class_weight, 1.0)
-        blocks = validation.merge(data, caps, equal_rows=self.kernel != "precomputed")
+        caps = row_caps(data, 1.0, self.class_weight, 1.0)
+        blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
         grid = self._grid(data, blocks)
         folds = self._folds(data, groups)
         # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
@@ -326,7 +334,7 @@ such arrays, default=None
         ):
             method = self.criterion if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
-            steps = Steps(grid, data, blocks, self.class_weight, folds, runner)
+            steps = Steps(grid, data, blocks, self.class_weight, self.universum_loss, folds, runner)
             cells = self._search(steps)
             self._describe(cells, grid)
             best = self._choose(cells, steps)
@@ -358,12 +366,11 @@ such arrays, default=None
         self.left_out_errors_ = np.array([cell.wrong[cell.judge_of_row] for cell in cells])
         n_unfinished = int(np.sum(~self.results_["converged"]))
         if n_unfinished:
-            warnings.warn(
+            warn_user(
                 f"{n_unfinished} of {len(cells)} cells did not reach tol={self.tol:g}; the "
                 f"largest relative duality gap is {self.results_['relative_gap'].max():.1e}: raise "
                 "max_iter, scale the features, or loosen tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _choose(self, cells: list[Cell], steps: Steps) -> int:
@@ -381,9 +388,7 @@ such arrays, default=None
         self.universum_helps_ = best != plain
         return best
 
-    def _model(
-        self, data: validation.FitData, blocks: validation.Blocks, kernel: Kernel, fit: CellFit
-    ) -> UniversumSVC:
+    def _model(self, data: FitData, blocks: Blocks, kernel: Kernel, fit: CellFit) -> UniversumSVC:
         """The chosen cell as an estimator, as if fitted by itself."""
         model = UniversumSVC(
             kernel=self.kernel,
@@ -402,16 +407,21 @@ such arrays, default=None
                 setattr(model, name, getattr(self, name))
         alpha = np.zeros((len(blocks.rows), len(data.classes)))
         alpha[: len(fit.alpha)] = fit.alpha
-        caps = validation.row_caps(data, model.C, self.class_weight, model.universum_weight)
-        model._gamma = kernel.gamma
-        model._keep(data, caps, blocks.spread(alpha))
-        model._report(fit.solution)
+        model.model_ = FittedModel.of(
+            kernel,
+            data,
+            row_caps(data, model.C, self.class_weight, model.universum_weight),
+            blocks.shared_out(alpha),
+            fit,
+            delta=model.delta,
+            universum_loss=self.universum_loss,
+        )
         return model
 
     # -----------------------------------------------------------------------------------------
     # What to search
 
-    def _grid(self, data: validation.FitData, blocks: validation.Blocks) -> Grid:
+    def _grid(self, data: FitData, blocks: Blocks) -> Grid:
         n = len(blocks.y)
         weights = [w for w in self._values("universum_weights", "universum_weight") if w != 0]
         has_gamma = self.kernel in KERNELS_WITH_GAMMA
@@ -428,7 +438,11 @@ such arrays, default=None
             Cs=sorted(set(self._values("Cs", "C"))),
             weights=list(dict.fromkeys(weights)) if len(blocks.rows) > n else [],
             deltas=sorted(set(self._values("deltas", "delta"))),
-            balanced=_balanced_weight(data),
+            balanced=balanced_weight(
+                data.weight[data.is_training].sum(),
+                data.weight[~data.is_training].sum(),
+                len(data.classes),
+            ),
         )
 
     def _values(self, name: str, parameter: str) -> list[Any]:
@@ -438,7 +452,7 @@ such arrays, default=None
             raise ValueError(f"{name} must hold at least one value.")
         for value in values:
             validate_parameter_constraints(
-                UniversumSVC._parameter_constraints, {parameter: value}, type(self).__name__
+                PARAMETER_CONSTRAINTS, {parameter: value}, type(self).__name__
             )
         return [value if isinstance(value, str) else float(value) for value in values]
 
@@ -452,13 +466,12 @@ such arrays, default=None
         if seed is not None and not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         return Options(
-            self.universum_loss,
             float(self.tol),
             int(self.max_iter),
             None if seed is None else int(seed),
         )
 
-    def _folds(self, data: validation.FitData, groups: Any) -> list[Fold] | None:
+    def _folds(self, data: FitData, groups: Any) -> list[Fold] | None:
         """Rows of every split, None where the criterion needs none."""
         if isinstance(self.criterion, str):
             return None
@@ -578,9 +591,3 @@ such arrays, default=None
             Share of the rows, by weight, that are predicted correctly.
         """
         return self._fitted(X).score(X, y, sample_weight)
-
-
-def _balanced_weight(data: validation.FitData) -> float:
-    """n / (m L), by weight; 0 without universum."""
-    n, m = data.weight[data.is_training].sum(), data.weight[~data.is_training].sum()
-    return float(n / (m * len(data.classes))) if m > 0 else 0.0

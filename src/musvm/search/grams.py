@@ -6,13 +6,12 @@ chosen. So the training part is computed first and extended when the universum j
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from musvm._validation import Blocks, FitData
-from musvm.dual.problem import FloatArray
-from musvm.kernels import Kernel, is_positive_semidefinite, symmetrise
+from musvm._input.blocks import Blocks
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray
+from musvm.kernels import Kernel, make_symmetric, warn_if_indefinite
 
 # Matrices that are no longer in use are kept up to this many bytes.
 KEPT_BYTES = 2**28
@@ -26,8 +25,8 @@ class Grams:
         self._blocks = blocks
         self._n = len(blocks.y)
         self._training: dict[Kernel, FloatArray] = {}
-        self._latest: tuple[Kernel, FloatArray] | None = None
         self._warned = False
+        self._latest: tuple[Kernel, FloatArray] | None = None
 
     @property
     def n_kept(self) -> int:
@@ -39,7 +38,7 @@ class Grams:
         if kernel not in self._training:
             rows = self._blocks.rows[: self._n]
             gram = kernel.gram(self._data.X, rows, resolution=self._data.resolution)
-            self._warn_if_indefinite(kernel, gram)
+            self._examine(kernel, gram)
             self._training[kernel] = gram
         return self._training[kernel]
 
@@ -57,27 +56,24 @@ class Grams:
 
     def _extended(self, kernel: Kernel) -> FloatArray:
         X, rows, n = self._data.X, self._blocks.rows, self._n
-        if kernel.name == "precomputed":
-            return kernel.gram(X, rows, resolution=self._data.resolution)
+        if kernel.is_precomputed:
+            gram = kernel.gram(X, rows, resolution=self._data.resolution)
+            self._examine(kernel, gram)
+            return gram
         gram = np.empty((len(rows), len(rows)))
         gram[:n, :n] = self.training(kernel)
         gram[n:] = kernel.matrix(X[rows[n:]], X[rows])
-        gram[:n, n:] = gram[n:, :n].T
-        symmetrise(gram[n:, n:])
-        self._warn_if_indefinite(kernel, gram)
+        # A user's function need not be symmetric: both images are computed, and compared.
+        across = (
+            kernel.matrix(X[rows[:n]], X[rows[n:]]) if callable(kernel.name) else gram[n:, :n].T
+        )
+        gram[:n, n:] = across
+        make_symmetric(gram, resolution=self._data.resolution)
+        self._examine(kernel, gram)
         return gram
 
-    def _warn_if_indefinite(self, kernel: Kernel, gram: FloatArray) -> None:
-        if (
-            self._warned
-            or kernel.is_psd_by_construction
-            or is_positive_semidefinite(gram, resolution=self._data.resolution)
-        ):
-            return
-        self._warned = True
-        warnings.warn(
-            "The kernel matrix is not positive semi-definite: fits are stationary points of "
-            "their problems, to the accuracy of their gaps, but need not be global optima.",
-            UserWarning,
-            stacklevel=2,
+    def _examine(self, kernel: Kernel, gram: FloatArray) -> None:
+        """Warn of indefinite matrices, once in a search."""
+        self._warned = self._warned or warn_if_indefinite(
+            kernel, gram, resolution=self._data.resolution
         )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from musvm._files import replacing
+from musvm._messages import warn_user
 
 DIGEST_SIZE = 20
 Arrays = dict[str, Any]
@@ -66,11 +66,7 @@ class CellStore:
             with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
                 return {name: archive[name][()] for name in archive.files}
         except (ValueError, OSError, EOFError, BadZipFile) as error:
-            warnings.warn(
-                f"The finished cell {path} cannot be used ({error}) and is computed again.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn_user(f"The finished cell {path} cannot be used ({error}) and is computed again.")
             return None
 
     def save(self, key: str, arrays: Mapping[str, Any]) -> None:

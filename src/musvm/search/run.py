@@ -8,20 +8,21 @@ are solved side by side, then the second ones, and so on; all judgements follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from musvm._input.tensors import FloatArray, IntArray
 from musvm._progress import Progress
-from musvm.dual.problem import FloatArray, IntArray
+from musvm.dual.problem import DualRows
 from musvm.search.cells import CellFit, Judgement, Options, Part, fit_cell, judge_cell
 from musvm.search.memory import CellStore, digest
 from musvm.search.pool import Pool
 
 # Part of every key: cells of other versions are computed again.
-FORMAT = f"musvm {version('musvm')}, cells 1"
+FORMAT = f"musvm {version('musvm')}, cells 2"
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,13 @@ class Runner:
         return results
 
 
-def _values(record: Part | Options) -> list[Any]:
-    return list(vars(record).values())
+def _values(record: Part | Options | DualRows) -> list[Any]:
+    """The arrays and numbers of a record, and of the records in it."""
+    found: list[Any] = []
+    for field_ in fields(record):
+        value = getattr(record, field_.name)
+        found += _values(value) if isinstance(value, DualRows) else [value]
+    return found
 
 
 def _cell(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:

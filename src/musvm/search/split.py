@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import column_or_1d
 
-from musvm._validation import is_universum
-from musvm.dual.problem import IntArray
+from musvm._input.reading import is_universum
+from musvm._input.tensors import IntArray
+from musvm._sklearn import safe_indexing
 
 
 class UniversumSplit(BaseEstimator):
@@ -113,6 +113,6 @@ class UniversumSplit(BaseEstimator):
         rows = np.flatnonzero(~marked)
         # Labels that share an array with a universum label of another type are objects.
         y = np.array(labels[rows].tolist())
-        X, groups = (None if part is None else _safe_indexing(part, rows) for part in (X, groups))
+        X, groups = (None if part is None else safe_indexing(part, rows) for part in (X, groups))
         cv = check_cv(self.cv, y, classifier=True)
         return cv, rows, np.flatnonzero(marked), [X, y, groups]

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from musvm import _validation as validation
-from musvm.dual.problem import FloatArray, IntArray
+from musvm._input.blocks import Blocks
+from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.problem import UniversumLoss
 from musvm.kernels import Kernel
 from musvm.loo.estimate import DIRECT_LIMIT
 from musvm.search.cells import CellFit, Part, make_part
@@ -58,9 +60,10 @@ class Steps:
     def __init__(
         self,
         grid: Grid,
-        data: validation.FitData,
-        blocks: validation.Blocks,
+        data: FitData,
+        blocks: Blocks,
         class_weight: Any,
+        universum_loss: UniversumLoss,
         folds: Sequence[Fold] | None,
         runner: Runner,
     ) -> None:
@@ -68,7 +71,7 @@ class Steps:
         self.runner = runner
         self.grams = Grams(data, blocks)
         self._data = data
-        self._make_part = partial(make_part, data, blocks, class_weight)
+        self._make_part = partial(make_part, data, blocks, class_weight, universum_loss)
         self._parts = {
             weight: [self._make_part(weight)]
             if folds is None
@@ -187,6 +190,6 @@ def _is_quickly_estimated(fit: CellFit) -> bool:
 
 def _with_zeros(plain: FloatArray, part: Part) -> FloatArray:
     """The solution without universum as a start with it: its universum rows are zero."""
-    start = np.zeros((len(part.blocks), part.n_classes))
+    start = np.zeros((len(part.blocks), plain.shape[1]))
     start[: len(plain)] = plain
     return start

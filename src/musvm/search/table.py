@@ -24,7 +24,7 @@ def as_table(cells: Sequence[Cell], grid: Grid) -> dict[str, Any]:
         "hinge": np.array([cell.hinge for cell in cells]),
         "relative_gap": np.array([max(f.relative_gap for f in cell.fits) for cell in cells]),
         "converged": np.array([all(f.converged for f in cell.fits) for cell in cells]),
-        "n_iter": np.array([sum(int(f.n_iter) for f in cell.fits) for cell in cells]),
+        "n_iter": np.array([sum(int(f.n_rounds) for f in cell.fits) for cell in cells]),
         "seconds": np.array([cell.seconds for cell in cells]),
     }
     for k, of in enumerate(("", "universum_")):

@@ -1,5 +1,6 @@
 """Universum data: making it, selecting it, and judging it before it is used."""
 
+from musvm._input.weights import balanced_weight
 from musvm.universum.diagnosis import Diagnosis, UniversumDiagnosis, diagnose
 from musvm.universum.making import random_average, random_noise
 from musvm.universum.pipeline import WithUniversum
@@ -9,6 +10,7 @@ __all__ = [
     "Diagnosis",
     "UniversumDiagnosis",
     "WithUniversum",
+    "balanced_weight",
     "diagnose",
     "random_average",
     "random_noise",

@@ -31,7 +31,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import entropy
 
-from musvm._projections import Projections, nested, project
+from musvm.projections import Projections, nested, project
 
 Verdict = Literal["helps", "neither", "hurts"]
 VERDICTS: tuple[Verdict, ...] = ("helps", "neither", "hurts")

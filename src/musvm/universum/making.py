@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array, check_random_state, check_X_y
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from musvm.dual.problem import IntArray
+from musvm._input.tensors import IntArray
+from musvm._sklearn import Interval, StrOptions, validate_params
 
 FLOATS = [np.float64, np.float32]
 COUNT = [Interval(Integral, 1, None, closed="left")]

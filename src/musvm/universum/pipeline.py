@@ -11,12 +11,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from musvm._sklearn import HasMethods, Interval, StrOptions, fit_context
 from musvm.universum.making import FLOATS, random_average, random_noise
 
 
@@ -135,7 +135,7 @@ default='random-average'
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any) -> WithUniversum:
         """Make the universum and fit the classifier.
 

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_X_y
-from sklearn.utils._param_validation import HasMethods, validate_params
 
-from musvm._projections import decision_values
-from musvm.dual.problem import FloatArray
+from musvm._input.tensors import FloatArray
+from musvm._sklearn import HasMethods, validate_params
+from musvm.projections import decision_values
 from musvm.universum.making import COUNT, FLOATS
 
 

@@ -1,0 +1,242 @@
+"""Reading what `fit` is given: X, y, universum and weights in any accepted form, as `FitData`.
+
+The first of three steps from what a user passes to what the dual problem needs. The others are the
+caps of all rows (`weights.py`) and the blocks that equal rows are merged into (`blocks.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, validate_data
+
+from musvm._input.digests import row_digests
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._sklearn import check_sample_weight, get_feature_names
+
+UNIVERSUM = -1
+"""The code of a universum row in `FitData.codes`; classes are 0..L-1."""
+
+
+@dataclass(frozen=True)
+class FitData:
+    """All rows of a fit: those of X in their order, then those of `universum=`, if any.
+
+    Attributes
+    ----------
+    X : (M, d) doubles, dense, CSR in canonical format or a tensor; (M, M) for a precomputed kernel
+    codes : (M,) index into `classes`, or UNIVERSUM
+    classes : (L,) sorted labels
+    weight : (M,) nonnegative sample weights
+    n_given : rows of the X that was passed; the rest come from `universum=`
+    resolution : relative rounding error of the entries of the kernel matrix
+    """
+
+    X: Any
+    codes: IntArray
+    classes: Any
+    weight: FloatArray
+    n_given: int
+    resolution: float
+
+    @property
+    def is_training(self) -> BoolArray:
+        return self.codes != UNIVERSUM
+
+    @cached_property
+    def digests(self) -> Any:
+        """(M, 2) integers, equal for equal rows and, for all purposes, for no others."""
+        return row_digests(self.X)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells whether two fits saw the same rows and labels, in the same order."""
+        h = blake2b(self.digests.tobytes(), digest_size=16)
+        h.update(self.codes.astype(np.int64).tobytes())
+        h.update("\0".join(map(str, self.classes)).encode())
+        return h.hexdigest()
+
+
+def read(
+    estimator: Any, X: Any, y: Any, universum: Any, sample_weight: Any, *, reset: bool = True
+) -> FitData:
+    """Validate everything that `fit` is given; sets `n_features_in_` and names if `reset`."""
+    precomputed = estimator.kernel == "precomputed"
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        reset=reset,
+        accept_sparse=False if precomputed else "csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+    )
+    if precomputed and X.shape[0] != X.shape[1]:
+        raise ValueError(f"A precomputed kernel matrix must be square, got shape {X.shape}.")
+
+    def read_part(part: Any) -> Any:
+        return read_universum(part, estimator)
+
+    return collect(estimator, X, y, universum, sample_weight, read_part, _stack)
+
+
+def collect(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    universum: Any,
+    sample_weight: Any,
+    read_part: Callable[[Any], Any],
+    stack: Callable[[list[Any]], Any],
+) -> FitData:
+    """The data of a fit from a validated X and y, and functions for what the universum adds."""
+    precomputed = estimator.kernel == "precomputed"
+    weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+    parts = universum_parts(universum)
+    _require_one_form(parts, y, estimator.universum_label, precomputed)
+    classes, codes = encode_labels(y, estimator.universum_label)
+    U = [read_part(part) for part in parts]
+    m = sum(part.shape[0] for part in U)
+    return FitData(
+        X=stack([X, *U]),
+        codes=np.concatenate([codes, np.full(m, UNIVERSUM, dtype=np.intp)]),
+        classes=classes,
+        weight=np.concatenate([weight, np.ones(m)]),
+        n_given=X.shape[0],
+        # Features are exact as they stand; the entries of a kernel matrix carry their rounding.
+        resolution=float(np.finfo(X.dtype if precomputed else np.float64).eps),
+    )
+
+
+def universum_parts(universum: Any) -> list[Any]:
+    """The arrays that `universum=` consists of, those without rows left out."""
+    if universum is None:
+        return []
+    several = isinstance(universum, (tuple, list)) and all(np.ndim(part) == 2 for part in universum)
+    parts = list(universum) if several else [universum]
+    return [part for part in parts if n_rows(part) > 0]
+
+
+def n_rows(part: Any) -> int:
+    if np.ndim(part) == 0:
+        raise ValueError("universum must be an array of shape (m, n_features), got a scalar.")
+    return int(part.shape[0]) if hasattr(part, "shape") else len(part)
+
+
+def read_universum(part: Any, estimator: Any) -> Any:
+    """One array of universum points, validated against the columns of X."""
+    if np.ndim(part) != 2:
+        raise ValueError(
+            "universum must be an array of shape (m, n_features) or a tuple of such arrays, "
+            f"got {np.ndim(part)} dimension(s)."
+        )
+    names = get_feature_names(part)
+    expected = getattr(estimator, "feature_names_in_", None)
+    U = check_array(
+        part,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        input_name="universum",
+        estimator=estimator,
+    )
+    require_same_width(U, estimator)
+    if names is not None and expected is not None and not np.array_equal(names, expected):
+        raise ValueError(
+            "The columns of universum must have the names of the columns of X, in the same "
+            f"order: X has {list(expected)}, universum has {list(names)}."
+        )
+    return U
+
+
+def require_same_width(U: Any, estimator: Any) -> None:
+    """Refuse universum points with other columns than X."""
+    if U.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"universum has {U.shape[1]} features, but X has {estimator.n_features_in_}."
+        )
+
+
+def _stack(parts: list[Any]) -> Any:
+    """Rows on top of each other, as doubles; sparse if the first part, X, is."""
+    if sp.issparse(parts[0]):
+        # A copy in any case: what follows changes it.
+        sparse = [sp.csr_array(part, dtype=np.float64, copy=True) for part in parts]
+        X = sparse[0] if len(sparse) == 1 else sp.vstack(sparse, format="csr")
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        return X
+    dense = [part.toarray() if sp.issparse(part) else part for part in parts]
+    if len(dense) == 1:
+        return dense[0].astype(np.float64, copy=False)
+    return np.concatenate(dense, dtype=np.float64)
+
+
+def is_universum(y: Any, universum_label: Any) -> Any:
+    """Which entries of y are the universum label; none if there is no such label."""
+    if universum_label is None:
+        return np.zeros(len(y), dtype=bool)
+    return np.array([bool(label == universum_label) for label in y.tolist()])
+
+
+def encode_labels(y: Any, universum_label: Any) -> tuple[Any, IntArray]:
+    """The sorted classes, and y as indices into them, UNIVERSUM for universum rows."""
+    marked = is_universum(y, universum_label)
+    if marked.all():
+        raise ValueError("y holds only the universum label, so there is no class to learn.")
+    labels = _of_one_type(y[~marked])
+    check_classification_targets(labels)
+    classes, inverse = np.unique(labels, return_inverse=True)
+    if universum_label is not None and not marked.any():
+        _refuse_lookalikes(classes, universum_label)
+    if len(classes) < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {len(classes)} class."
+        )
+    codes = np.full(len(y), UNIVERSUM, dtype=np.intp)
+    codes[~marked] = inverse
+    return classes, codes
+
+
+def _of_one_type(labels: Any) -> Any:
+    """Labels in an array of objects as what they are, if they are numbers or booleans."""
+    if labels.dtype != object:
+        return labels
+    are_strings = [isinstance(label, str) for label in labels]
+    if any(are_strings) and not all(are_strings):
+        raise ValueError("y mixes strings with labels of other types: use one type for all.")
+    native = labels if any(are_strings) else np.array(labels.tolist())
+    return native if native.ndim == 1 else labels
+
+
+def _refuse_lookalikes(classes: Any, universum_label: Any) -> None:
+    """-1 among strings becomes '-1', silently, and would be taken for a class."""
+    for label in classes.tolist():
+        if str(label) == str(universum_label):
+            raise ValueError(
+                f"universum_label={universum_label!r} matches no label, but y has {label!r}: "
+                f"set universum_label={label!r}."
+            )
+
+
+def _require_one_form(parts: list[Any], y: Any, universum_label: Any, precomputed: bool) -> None:
+    if not parts:
+        return
+    if precomputed:
+        raise ValueError(
+            "With kernel='precomputed' the universum cannot be passed as universum=: pass as X "
+            "the (n + m) x (n + m) kernel matrix of training and universum points together, and "
+            "mark the universum rows in y with universum_label."
+        )
+    if is_universum(y, universum_label).any():
+        raise ValueError(
+            f"y has rows labelled universum_label={universum_label!r} and universum= is given "
+            "as well: pass the universum in one of the two forms."
+        )

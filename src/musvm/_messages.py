@@ -1,0 +1,28 @@
+"""Warnings that point to the line of the user's code they are about."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+# What a call goes through before it reaches us, or on its way: nobody's own code.
+_PASSED_THROUGH = ("musvm", "sklearn", "joblib", "contextlib", "functools")
+
+
+def _places() -> tuple[str, ...]:
+    found = (find_spec(name) for name in _PASSED_THROUGH)
+    origins = (Path(spec.origin) for spec in found if spec is not None and spec.origin)
+    return tuple(str(path.parent if path.stem == "__init__" else path) for path in origins)
+
+
+_OURS = _places()
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the location of the innermost caller outside this package and scikit-learn."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,0 +1,203 @@
+"""CSV: text with a header line, separated by commas, semicolons or tabs.
+
+Every cell is a number, a word or missing. Missing are empty cells and the usual words for it
+(`MISSING`). A line with too few or too many values is refused, not padded.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from musvm.cli.tables._table import (
+    MISSING,
+    NO_LABEL,
+    Layout,
+    Roles,
+    Table,
+    TableError,
+    categories,
+    named_table,
+    roles_of,
+    shown,
+)
+
+_DELIMITERS = ",;\t"
+_ROWS_AT_A_TIME = 4096
+
+
+@dataclass
+class _TextColumn:
+    """Collects the cells of one column: floats for as long as they are numbers, else text.
+
+    `kind` is "number", "category", "label", or None where the cells decide.
+    """
+
+    name: str
+    kind: str | None
+    path: str
+    parts: list[Any] = field(default_factory=list)
+
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        numbers = None if self.kind in ("category", "label") else numbers_in(cells)
+        if numbers is None and self.kind == "number":
+            row = next(k for k, cell in enumerate(cells) if numbers_in([cell]) is None)
+            self._fail(f"line {lines[row]}: {shown(cells[row])} is not a number")
+        self.parts.append([cell.strip() for cell in cells] if numbers is None else numbers)
+
+    def finish(self, lines: Sequence[int]) -> Any:
+        """The whole column: floats with NaN, or objects, strings and NaN, where values miss."""
+        if all(isinstance(part, np.ndarray) for part in self.parts):
+            numbers: Any = np.concatenate([np.empty(0), *self.parts])
+            if np.isinf(numbers).any():
+                line = lines[int(np.flatnonzero(np.isinf(numbers))[0])]
+                self._fail(f"line {line}: the number is infinite")
+            return numbers
+        if self.kind is None:
+            self._require_words(lines)
+        cells: list[Any] = []
+        for part in self.parts:
+            # Only parts without any value are still numbers here.
+            cells += [""] * len(part) if isinstance(part, np.ndarray) else part
+        return categories(cells, NO_LABEL if self.kind == "label" else MISSING)
+
+    def _require_words(self, lines: Sequence[int]) -> None:
+        """Refuse a column of numbers and words."""
+        number, word, start = None, None, 0
+        for part in self.parts:
+            for k, cell in enumerate(part):
+                place = (lines[start + k], str(cell))
+                value = numbers_in([place[1]])
+                if value is None:
+                    word = word or place
+                elif not math.isnan(value[0]):
+                    number = number or place
+            start += len(part)
+        if number and word:
+            self._fail(
+                f"has numbers (line {number[0]}: {shown(number[1])}) and words "
+                f"(line {word[0]}: {shown(word[1])}); correct the file, leave the cell empty if "
+                f"the value is missing, or pass --categorical {shown(self.name)} or --ignore "
+                f"{shown(self.name)}"
+            )
+
+    def _fail(self, what: str) -> NoReturn:
+        raise TableError(f"{self.path}: column {shown(self.name)}: {what}")
+
+
+def numbers_in(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """The cells as numbers, NaN where one is missing; None if one is something else."""
+    if "_" in ",".join(cells):
+        return None  # Python reads 1_000 as a number; nobody writes one like that in a table.
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:
+        pass
+    try:
+        return np.array([math.nan if c.strip() in MISSING else float(c) for c in cells])
+    except ValueError:
+        return None
+
+
+def read_csv(content: bytes, path: str, layout: Layout) -> Table:
+    text = _decoded(content, path)
+    records = _csv_records(text, path)
+    try:
+        header_line, header = next(records)
+    except StopIteration:
+        raise TableError(f"{path}: has no header line") from None
+    names = [name.strip() for name in header]
+    if not layout.header:
+        names = [f"x{position}" for position in range(1, len(header) + 1)]
+        records = _with_first((header_line, header), records)
+    elif len(names) > 1 and numbers_in(names) is not None:
+        raise TableError(
+            f"{path}: line {header_line} has only numbers, where the names of the columns should "
+            "be; pass --no-header if there are none"
+        )
+    roles = roles_of(names, layout, path)
+    return _collect(records, names, roles, path)
+
+
+def _with_first(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+def _collect(
+    records: Iterator[tuple[int, list[str]]], names: list[str], roles: Roles, path: str
+) -> Table:
+    """Read all records into the columns that have a role."""
+    kinds = dict.fromkeys(roles.numeric, "number") | dict.fromkeys(roles.categorical, "category")
+    wanted = {name: _TextColumn(name, kinds.get(name), path) for name in roles.features}
+    if roles.target is not None:
+        wanted[roles.target] = _TextColumn(roles.target, "label", path)
+    positions = [(names.index(name), column) for name, column in wanted.items()]
+    lines = array("q")
+    for rows, starts in _chunks(records, len(names), path):
+        lines.extend(starts)
+        cells = list(zip(*rows, strict=True))
+        for position, column in positions:
+            column.add(cells[position], starts)
+    values = {name: column.finish(lines) for name, column in wanted.items()}
+    labels = None if roles.target is None else values.pop(roles.target)
+    return named_table(path, values, roles, labels, lines)
+
+
+def _chunks(
+    records: Iterator[tuple[int, list[str]]], width: int, path: str
+) -> Iterator[tuple[list[list[str]], list[int]]]:
+    """Records of the right number of cells, many at a time, and their lines."""
+    rows: list[list[str]] = []
+    starts: list[int] = []
+    for line, row in records:
+        if len(row) != width:
+            raise TableError(
+                f"{path}: line {line} has {len(row)} value{'s' * (len(row) != 1)}, but there are "
+                f"{width} columns"
+            )
+        rows.append(row)
+        starts.append(line)
+        if len(rows) == _ROWS_AT_A_TIME:
+            yield rows, starts
+            rows, starts = [], []
+    if rows:
+        yield rows, starts
+
+
+def _csv_records(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV text that are not blank, with the line on which each starts."""
+    first_line = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=first_line.count)
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True
+    )
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise TableError(f"{path}: line {line}: {error}") from None
+        if len(row) > 1 or (row and row[0].strip()):
+            yield line, row
+
+
+def _decoded(content: bytes, path: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TableError(
+            f"{path}: line {line} is not UTF-8 text; convert the file, or pass --format if it is "
+            "no text"
+        ) from None

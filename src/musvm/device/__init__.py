@@ -1,1 +1,0 @@
-"""Computing where the caller's tensors are; imported only once a tensor has arrived."""

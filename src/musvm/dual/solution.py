@@ -1,0 +1,82 @@
+"""Solutions of the dual problem, with the certificate that says how good they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musvm._input.tensors import FloatArray
+from musvm.dual.problem import DualProblem, DualRows, gap_and_primal, relative_gap
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How well a problem was solved.
+
+    Attributes
+    ----------
+    primal : P
+    gap : P + D, absolute
+    relative_gap : what `tol` bounds
+    n_rounds : rounds of the solver
+    converged : whether the relative gap reached `tol`
+    """
+
+    primal: float
+    gap: float
+    relative_gap: float
+    n_rounds: int
+    converged: bool
+
+    @property
+    def dual(self) -> float:
+        """D, as minimised: -P at the optimum."""
+        return self.gap - self.primal
+
+
+@dataclass(frozen=True)
+class DualSolution(Certificate):
+    """A feasible point of the dual, certified by decision values that were computed from it.
+
+    Attributes
+    ----------
+    alpha : (M, L) dual variables
+    decision : (M, L) decision values K alpha
+    history : relative gap after every round
+    """
+
+    alpha: FloatArray
+    decision: FloatArray
+    history: list[float] = field(repr=False, default_factory=list)
+
+    @classmethod
+    def certified(
+        cls,
+        rows: DualRows,
+        alpha: FloatArray,
+        decision: FloatArray,
+        *,
+        tol: float,
+        history: list[float] | None = None,
+    ) -> DualSolution:
+        """What alpha and its decision values certify; the last of `history` is replaced by it."""
+        gap, primal = gap_and_primal(rows, alpha, decision)
+        relative = relative_gap(gap, primal)
+        rounds = history or []
+        return cls(
+            primal=primal,
+            gap=gap,
+            relative_gap=relative,
+            n_rounds=len(rounds),
+            converged=bool(relative <= tol),
+            alpha=alpha,
+            decision=decision,
+            history=[*rounds[:-1], relative],
+        )
+
+
+def solution_of(problem: DualProblem, alpha: FloatArray, *, tol: float) -> DualSolution:
+    """The solution that a feasible alpha, (M, L), is of a problem, with K alpha computed afresh."""
+    alpha = np.ascontiguousarray(alpha)
+    return DualSolution.certified(problem.rows, alpha, problem.gram @ alpha, tol=tol)

@@ -1,0 +1,87 @@
+"""What the solver by working sets asks of whoever computes with the kernel.
+
+A backend holds alpha and F = K alpha of M points, row by row, (M, L), and everything that has to do
+with K. It lives for one solve and belongs to one thread, though it may use others itself. Points
+are given as ascending row numbers, on the host. What is handed over belongs to the caller, unless
+it is said how long it lasts; a backend keeps no reference to what it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual.faces import Face
+from musvm.dual.problem import DualRows
+
+# Rows of a working set, and what it may keep of the worst violation, on a processor.
+SIZE = 1500
+LOOSENESS = 0.1
+# A cache of kernel rows has room for this many whatever its size in bytes.
+MIN_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The state of all rows: violations, (M,), and the gap P + D with the primal P."""
+
+    violations: FloatArray
+    gap: float
+    primal: float
+
+
+class Support(Protocol):
+    """K between the support vectors that have free labels; until the next change of alpha."""
+
+    def product(self, change: FloatArray) -> FloatArray:
+        """A class-major change of alpha, (L, w), times K, rounded to floats or better."""
+
+    def newton_step(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
+        """About the step of `musvm.dual.newton`, by the slopes of the free variables of a face.
+
+        It proposes a direction only: whoever takes it asks D whether it leads down.
+        """
+
+
+class Backend(Protocol):
+    """alpha, F and K; starts at alpha = 0.
+
+    Attributes
+    ----------
+    diagonal : (M,) that of K, in doubles
+    size : the largest working set that it has room for
+    looseness : how much of the worst violation a working set may keep: more where rounds cost
+        little
+    newton_every : the number of rounds that a Newton step is worth; 0 for none
+    """
+
+    diagonal: FloatArray
+    size: int
+    looseness: float
+    newton_every: int
+
+    def survey(self, rows: DualRows) -> Survey:
+        """Violations, gap and primal at the current alpha and F.
+
+        `rows` are the same object in every call of a solve: they may be sent to a device once.
+        """
+
+    def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """alpha and F of some points, (w, L) each; copies."""
+
+    def kernel_between(self, points: IntArray) -> Any:
+        """K between some points, (w, w) floats or doubles, w <= size; until the next call."""
+
+    def change(self, points: IntArray, alpha: FloatArray) -> None:
+        """Set alpha of some points and add what follows to F, rounded to floats or better."""
+
+    def support(self, points: IntArray) -> Support | None:
+        """K between some of the support vectors; None if there is no room for it."""
+
+    def restart(self, alpha: FloatArray) -> None:
+        """Set all of alpha and compute F = K alpha in doubles, or what has changed since the last
+        time: nothing that was rounded to floats may remain."""
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        """alpha and F of all points, (M, L) each, on the host; until the next change."""

@@ -1,0 +1,230 @@
+"""Kernel rows on demand, for problems whose Gram matrix is too large, on the processor.
+
+Only rows that were ever in a working set are computed, in floats, and kept in a cache of limited
+size (`cache.py`). For support vectors far fewer than points that is far less than the Gram matrix.
+
+A row of a dense kernel is one product of floats and one pass of a function. For "rbf" the product
+is that of extended points (`musvm.kernels`), with their mean subtracted, which keeps the norms,
+and so the rounding, small. Where they are not small, the kernel is computed in doubles and rounded.
+
+Decision values for the certificate are computed in doubles by `kernels.py`, block by block; the
+next certificate computes what changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import config_context
+
+from musvm._input.tensors import FloatArray, IntArray
+from musvm._threads import Workers
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualRows
+from musvm.kernels import CHUNK, Kernel, extended, other_side, require_finite
+from musvm.solvers._descent import add_products, violations
+from musvm.solvers.backends.cache import Slots
+from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
+
+SingleArray = NDArray[np.float32]
+Tile = Callable[[slice], SingleArray]
+"""Columns of some rows, as floats."""
+
+ROWS_A_PIECE = 128
+# An exponent computed in floats is wrong by 1e-7 of gamma |x|^2. Where that is larger than this,
+# by an outlier or clusters far apart, it is computed in doubles.
+MAX_EXPONENT = 100.0
+
+
+class KernelRows:
+    """alpha, F and a cache of kernel rows: a `Backend` of `contract.py`.
+
+    Parameters
+    ----------
+    kernel : with its parameters settled
+    points : (M, d) doubles, dense or CSR; if precomputed (M, M), an array or a `Submatrix`
+    n_classes : L
+    cache_bytes : what the cached rows may take
+    workers : threads for the products
+    """
+
+    looseness = LOOSENESS
+    # A product with K between all support vectors costs about a round here.
+    newton_every = 0
+
+    def __init__(
+        self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
+    ) -> None:
+        M = points.shape[0]
+        self._kernel = kernel
+        self._points = points
+        self._workers = workers
+        # A user's function need not be safe to call from several threads.
+        self._kernel_workers = Workers() if callable(kernel.name) else workers
+        self._rows = _row_function(kernel, points)
+        self._alpha = np.zeros((M, n_classes))
+        self._F = np.zeros((M, n_classes))
+        self._certified_alpha, self._certified_F = self._alpha.copy(), self._F.copy()
+        n_slots = min(max(int(cache_bytes // (4 * M)), MIN_ROWS), M)
+        self.size = min(n_slots, SIZE)
+        # Memory is taken only as rows are written.
+        self._cache: SingleArray = np.empty((n_slots, M), dtype=np.float32)
+        self._slots = Slots(M, n_slots, self._alpha)
+        self.diagonal = (
+            points.diagonal().astype(float) if kernel.is_precomputed else kernel.diagonal(points)
+        )
+
+    # What the solver asks for
+
+    def survey(self, rows: DualRows) -> Survey:
+        found = np.empty(len(self._alpha))
+        violations(
+            self._alpha, self._F, rows.y, rows.caps, rows.delta, rows.is_max, found,
+        )  # fmt: skip
+        return Survey(found, *statement.gap_and_primal(rows, self._alpha, self._F))
+
+    def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        return self._alpha[points], self._F[points]
+
+    def kernel_between(self, points: IntArray) -> SingleArray:
+        slots = self._load(points)
+        found = np.empty((len(points), len(points)), dtype=np.float32)
+
+        def copy(part: slice) -> None:
+            for row in range(part.start, part.stop):
+                # "clip" spares NumPy a buffer; no index is out of range.
+                np.take(self._cache[slots[row]], points, out=found[row], mode="clip")
+
+        self._workers.each(len(points), copy, ROWS_A_PIECE)
+        return found
+
+    def change(self, points: IntArray, alpha: FloatArray) -> None:
+        difference = alpha - self._alpha[points]
+        moved = np.any(difference != 0.0, axis=1)
+        self._alpha[points] = alpha
+        slots = self._load(points[moved])
+        step = difference[moved].astype(np.float32)
+
+        def update(columns: slice) -> None:
+            add_products(self._cache, slots, step, self._F, columns.start, columns.stop)
+
+        self._workers.each(len(self._F), update)
+
+    def support(self, points: IntArray) -> None:
+        return None
+
+    def restart(self, alpha: FloatArray) -> None:
+        # What did not change since the last time is right already.
+        alpha = np.array(alpha, dtype=np.float64, order="C")
+        changed = np.flatnonzero(np.any(alpha != self._certified_alpha, axis=1))
+        if len(changed):
+            change = alpha[changed] - self._certified_alpha[changed]
+            values = _doubles(self._kernel, self._points, changed)
+
+            def add(part: slice) -> None:
+                self._certified_F[part] += values(part) @ change
+
+            self._kernel_workers.each(len(alpha), add, max(CHUNK // len(changed), 1))
+        self._certified_alpha = alpha
+        self._alpha, self._F = alpha.copy(), self._certified_F.copy()
+
+    def solution(self) -> tuple[FloatArray, FloatArray]:
+        return self._alpha, self._F
+
+    # The cache
+
+    def _load(self, points: IntArray) -> IntArray:
+        """Have the rows of these points, no more than there are slots, in the cache."""
+        missing, slots = self._slots.reserve(points)
+        if len(missing):
+            self._compute(missing, slots)
+            self._slots.fill(missing, slots)
+        return self._slots.of(points)
+
+    def _compute(self, points: IntArray, slots: IntArray) -> None:
+        tile = self._rows(points)
+
+        def fill(columns: slice) -> None:
+            # Overflow is reported by the check, as an error that says what to do.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = tile(columns)
+            require_finite(values)
+            self._cache[slots, columns] = values
+
+        self._kernel_workers.each(len(self._F), fill)
+
+
+def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
+    """A function from a run of points to their kernel with some others, in doubles."""
+    if kernel.is_precomputed:
+        return lambda rows: np.asarray(points[rows, columns], dtype=np.float64)
+    others = points[columns]
+
+    def values(rows: slice) -> FloatArray:
+        with config_context(assume_finite=True):
+            return kernel.matrix(points[rows], others)
+
+    return values
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows in floats
+
+
+def _row_function(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
+    """A function that prepares some rows and returns their `Tile`."""
+    if kernel.is_precomputed:
+        return lambda rows: lambda columns: points[rows, columns].astype(np.float32)
+    if sp.issparse(points) or callable(kernel.name):
+        return lambda rows: _rounded(kernel, points[rows], points)
+    if kernel.name == "rbf":
+        return _rbf_rows(kernel, points)
+    singles = points.astype(np.float32)
+    return lambda rows: _of_products(kernel, singles[rows], singles)
+
+
+def _rounded(kernel: Kernel, chosen: Any, points: Any) -> Tile:
+    return lambda columns: kernel.matrix(chosen, points[columns]).astype(np.float32)
+
+
+def _rbf_rows(kernel: Kernel, points: FloatArray) -> Callable[[IntArray], Tile]:
+    gamma = kernel.gamma
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points - points.mean(axis=0)
+        norms = gamma * np.einsum("ij,ij->i", centred, centred)
+    if not norms.max() <= MAX_EXPONENT:
+        return lambda rows: _rounded(kernel, points[rows], points)
+    right = extended(centred, gamma).astype(np.float32)
+
+    def rows(chosen: IntArray) -> Tile:
+        left = other_side(right[chosen])
+
+        def tile(columns: slice) -> SingleArray:
+            exponent = left @ right[columns].T
+            np.minimum(exponent, 0.0, out=exponent)
+            np.exp(exponent, out=exponent)
+            return exponent
+
+        return tile
+
+    return rows
+
+
+def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Tile:
+    def tile(columns: slice) -> SingleArray:
+        products = chosen @ points[columns].T
+        if kernel.name == "linear":
+            return products
+        products *= np.float32(kernel.gamma)
+        products += np.float32(kernel.coef0)
+        if kernel.name == "poly":
+            products **= kernel.degree
+        else:
+            np.tanh(products, out=products)
+        return products
+
+    return tile

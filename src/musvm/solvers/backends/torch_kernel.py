@@ -1,0 +1,88 @@
+"""Kernels of points on a device, in floats for the solver and in doubles for the certificate.
+
+For "rbf" the product of two extended points (`musvm.kernels`) is the exponent itself. The points
+are used with their mean subtracted, which keeps the norms, and so the rounding, small.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from musvm.kernels import Kernel, extended, other_side
+
+# Entries of the largest matrix that is computed at a time where blocks will do.
+CHUNK = 2**27
+
+
+class DeviceKernel:
+    """k(x_i, z_j), by default between points and themselves.
+
+    Parameters
+    ----------
+    kernel : of `NAMES`, with its parameters settled
+    X, Z : (a, d) and (b, d) doubles on one device
+    """
+
+    NAMES = ("linear", "poly", "rbf", "sigmoid")
+
+    def __init__(self, kernel: Kernel, X: Tensor, Z: Tensor | None = None) -> None:
+        self._kernel = kernel
+        self._X = X
+        self._left, self._right = X, X if Z is None else Z
+        if kernel.name == "rbf":
+            mean = self._right.mean(0)
+            self._left = extended(X - mean, kernel.gamma)
+            self._right = other_side(extended(self._right - mean, kernel.gamma))
+        self._singles: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return self._X.device
+
+    def singles(self, rows: Any, out: Tensor | None = None) -> Tensor:
+        """Kernel rows of some points, rounded to floats."""
+        if self._singles is None:
+            self._singles = self._left.float(), self._right.float()
+        left, right = self._singles
+        return self._apply(torch.mm(left[rows], right.T, out=out))
+
+    def weighted(self, columns: Any, weights: Tensor) -> Tensor:
+        """sum_j k(x_i, z_j) weights_jl over some points z_j, in doubles, block by block."""
+        right = self._right[columns]
+        piece = max(CHUNK // max(len(right), 1), 1)
+        parts = self._left.split(piece)
+        return torch.cat([self._apply(left @ right.T) @ weights for left in parts])
+
+    def diagonal(self) -> Tensor:
+        """k(x, x) of every point."""
+        if self._kernel.name == "rbf":
+            return torch.ones_like(self._X[:, 0])
+        return self._apply(self._X.square().sum(1))
+
+    def _apply(self, products: Tensor) -> Tensor:
+        """The kernel from products of points, in place."""
+        kernel = self._kernel
+        if kernel.name == "rbf":
+            products.clamp_(max=0.0).exp_()
+        elif kernel.name != "linear":
+            products.mul_(kernel.gamma).add_(kernel.coef0)
+            products = products.pow_(kernel.degree) if kernel.name == "poly" else products.tanh_()
+        _require_finite(products)
+        return products
+
+
+def like(tensor: Tensor, values: Any) -> Tensor:
+    """An array as a tensor on the device of another one."""
+    return torch.as_tensor(values, device=tensor.device)
+
+
+def _require_finite(values: Tensor) -> None:
+    # A sum of finite floats may overflow; extremes do not.
+    if values.numel() and not bool(torch.isfinite(torch.stack(values.aminmax())).all()):
+        raise ValueError(
+            "The kernel matrix contains NaN or infinite values: scale the features or choose "
+            "other kernel parameters."
+        )

@@ -1,0 +1,82 @@
+"""What solvers share: the curvature of a block, and rounds until a certificate.
+
+Solvers that never hold K keep decision values that rounding may have spoiled, so a gap that seems
+small enough is only believed once it was computed in doubles. If it is not small enough after all,
+the rounds go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from musvm._input.tensors import FloatArray
+from musvm.dual.problem import relative_gap
+
+# Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
+# what is left.
+PATIENCE = 30
+
+
+def curvatures(diagonal: FloatArray) -> FloatArray:
+    """What descent divides by: k(x, x), or a little where that is zero or next to nothing."""
+    floor = 1e-12 * diagonal.max(initial=0.0)
+    return np.maximum(diagonal, floor if floor > 0 else 1.0)
+
+
+class Gap(Protocol):
+    """What the loop asks of a survey: P + D, and P."""
+
+    @property
+    def gap(self) -> float: ...
+    @property
+    def primal(self) -> float: ...
+
+
+S = TypeVar("S", bound=Gap)
+
+
+def rounds_until_certified(
+    survey: S,
+    improve: Callable[[S], S | None],
+    certify: Callable[[S], S],
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None,
+) -> tuple[S, list[float]]:
+    """Improve until a certified relative gap of `tol`, at least once; for `max_iter` rounds.
+
+    Parameters
+    ----------
+    survey : of the start, exact
+    improve : makes one round and surveys it; None if there is nothing to improve
+    certify : surveys with decision values computed afresh
+    tol, max_iter, callback : as in `solve`
+
+    Returns
+    -------
+    The last survey, certified, and the relative gap after every round
+    """
+    history: list[float] = []
+    exact, best, waited = True, np.inf, 0
+    gap = relative_gap(survey.gap, survey.primal)
+    while len(history) < max_iter and (gap > tol or not exact or not history):
+        if not exact and (gap <= tol or waited >= PATIENCE):
+            survey, exact = certify(survey), True
+            best = gap = relative_gap(survey.gap, survey.primal)
+            waited = 0
+            continue
+        improved = improve(survey)
+        if improved is None:
+            break
+        survey, exact = improved, False
+        gap = relative_gap(survey.gap, survey.primal)
+        history.append(gap)
+        waited = 0 if gap < best else waited + 1
+        best = min(best, gap)
+        if callback is not None:
+            callback(len(history), history[-1])
+    return survey if exact else certify(survey), history

@@ -1,0 +1,178 @@
+"""The solver for many points: small problems chosen by violation, and one product per round.
+
+K is never held here. A round
+
+    1. surveys all rows: violations of the optimality conditions, and the duality gap;
+    2. chooses a working set W: half of it from the last one, the worst of it and, in every other
+       round, what was new in it, the rest the worst of all;
+    3. minimises D over the rows of W by block descent (`_descent.pyx`) against K_WW, which
+       fits the processor's cache, until their violations are a fraction of the worst there was;
+    4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
+
+Who computes K and holds F is a backend (`backends/contract.py`): kernel rows in a cache, or another
+device. Its products may be rounded to floats. That costs rounds, not accuracy: when the gap seems
+small enough, F is computed in doubles, and if the gap is not small enough after all, the rounds go
+on from there. Every error made since then is proportional to a change of alpha, so it shrinks with
+the changes.
+
+Solving W too loosely, or keeping none of it, multiplies the rounds: points that trade mass with
+each other must meet in one working set. A point that was just solved violates nothing until its
+partner moves, so what is new stays for a round now and then, whatever its violation: equal points
+with different labels would not meet otherwise, and the rounds never end.
+
+Where most points are support vectors, as with a universum, no working set is large enough. A
+backend to which products with K cost little offers its `support` for a Newton step
+(`musvm.dual.newton`) of all support vectors at once, every few rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from musvm._input.tensors import FloatArray, IntArray
+from musvm.dual import problem as statement
+from musvm.dual.faces import find_face, gradient, move
+from musvm.dual.newton import damping
+from musvm.dual.problem import DualRows
+from musvm.dual.solution import DualSolution
+from musvm.solvers._descent import descend
+from musvm.solvers.backends.contract import Backend, Support, Survey
+from musvm.solvers.gram import MAX_HALVINGS
+from musvm.solvers.rounds import curvatures, rounds_until_certified
+
+KEPT = 0.5
+MAX_MOVES_PER_ROW = 100
+# Floats carry decision values to about 1e-6; thresholds far above can be met with them.
+SINGLE_THRESHOLD = 1e-4
+
+
+class _Rounds:
+    """The pieces of one run."""
+
+    def __init__(
+        self, rows: DualRows, backend: Backend, random_state: np.random.RandomState
+    ) -> None:
+        self.rows = rows
+        self.backend = backend
+        self.random_state = random_state
+        self.working_set: IntArray = np.empty(0, dtype=np.intp)
+        self.is_new = np.empty(0, dtype=bool)
+        self.size = min(backend.size, rows.n_points)
+        self.n_rounds = 0
+        self.curvature = curvatures(backend.diagonal)
+
+    def choose(self, violations: FloatArray) -> IntArray:
+        """The next working set, ascending."""
+        key = violations.copy()
+        kept = self.working_set
+        if len(kept):
+            may_leave = ~self.is_new if self.n_rounds % 2 else np.zeros(len(kept), dtype=bool)
+            kept = kept[np.lexsort([-key[kept], may_leave])[: int(KEPT * self.size)]]
+        else:
+            # All rows violate alike at the start: a sample knows more than the first rows.
+            key *= 1.0 + 1e-3 * self.random_state.random_sample(len(key))
+        key[kept] = -1.0
+        n_new = self.size - len(kept)
+        new = np.argpartition(-key, n_new - 1)[:n_new]
+        chosen = np.concatenate([kept, new[key[new] > 0.0]])
+        order = np.argsort(chosen)
+        self.working_set, self.is_new = chosen[order], order >= len(kept)
+        return self.working_set
+
+    def improve(self, survey: Survey) -> Survey | None:
+        """One round after its survey; None if all rows are optimal or no longer numbers."""
+        if not survey.violations.max() > 0.0:
+            return None
+        W = self.choose(survey.violations)
+        alpha, F = self.backend.state_of(W)
+        threshold = self.backend.looseness * float(survey.violations[W].max())
+        dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
+        gram = np.ascontiguousarray(self.backend.kernel_between(W), dtype=dtype)
+        rows = self.rows.at(W)
+        alpha = _class_major(alpha)
+        descend(
+            gram, alpha, np.array(F.T, dtype=dtype, order="C"),
+            rows.y, rows.caps, rows.delta, rows.is_max, self.curvature[W],
+            self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
+        )  # fmt: skip
+        self.backend.change(W, np.ascontiguousarray(alpha.T))
+        self.n_rounds += 1
+        every = self.backend.newton_every
+        if every and self.n_rounds % every == 0:
+            self.newton_step()
+        return self.backend.survey(self.rows)
+
+    def newton_step(self) -> None:
+        """Move all support vectors with free labels at once, if that leads down."""
+        alpha, F = self.backend.solution()
+        points = np.flatnonzero(np.any(alpha != 0.0, axis=1))
+        free, face = find_face(self.rows.at(points), _class_major(alpha[points])).compact()
+        points = points[free]
+        support = self.backend.support(points) if len(points) else None
+        if support is None:
+            return
+        rows, alpha, F = self.rows.at(points), _class_major(alpha[points]), _class_major(F[points])
+        slopes = face.centre(face.values(gradient(rows, alpha, F)))
+        step = support.newton_step(face, slopes, damping(rows, slopes))
+        for halvings in range(MAX_HALVINGS + 1):
+            moved = move(rows, face, alpha, 0.5**halvings * step)
+            if _rise(rows, alpha, F, moved, support) < 0.0:
+                self.backend.change(points, np.ascontiguousarray(moved.T))
+                return
+
+    def certify(self, _: Survey) -> Survey:
+        alpha, _F = self.backend.solution()
+        self.backend.restart(alpha)
+        return self.backend.survey(self.rows)
+
+
+def _class_major(values: FloatArray) -> FloatArray:
+    return np.array(values.T, order="C")
+
+
+def _rise(
+    rows: DualRows, alpha: FloatArray, F: FloatArray, moved: FloatArray, support: Support
+) -> float:
+    """By how much D changes from alpha to another point, class-major both."""
+    change = moved - alpha
+    quadratic = np.vdot(change, F) + 0.5 * np.vdot(change, support.product(change))
+    costs = statement.dual_costs(rows, moved.T) - statement.dual_costs(rows, alpha.T)
+    return float(quadratic + costs.sum())
+
+
+def solve_by_working_sets(
+    rows: DualRows,
+    backend: Backend,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
+
+    Parameters
+    ----------
+    rows : the problem without its Gram matrix
+    backend : computes with the Gram matrix; it starts at alpha = 0 or where `restart` put it
+    tol : stop when gap <= tol * |P|
+    max_iter : the largest number of rounds, at least 1
+    random_state : orders rows and the first working set; a fixed seed if None
+    callback : called with the number of rounds done and the relative gap after each
+
+    Returns
+    -------
+    DualSolution, certified by decision values computed in doubles
+    """
+    rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
+    _, history = rounds_until_certified(
+        backend.survey(rows),
+        rounds.improve,
+        rounds.certify,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+    )
+    return DualSolution.certified(rows, *backend.solution(), tol=tol, history=history)

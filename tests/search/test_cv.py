@@ -1,0 +1,685 @@
+"""`UniversumSVCCV` against loops over `UniversumSVC`, whoever computes the cells."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from itertools import product
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from musvm import UniversumSVC, UniversumSVCCV, _progress, loo_error
+from musvm.search import memory, run, steps
+from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
+
+N, M = 48, 30
+rng = np.random.default_rng(1)
+Y = np.arange(N) % 3
+CENTRES = 1.3 * rng.normal(size=(3, 5))
+X = CENTRES[Y] + rng.normal(size=(N, 5))
+U = rng.normal(size=(M, 5))
+Z, LABELS = np.vstack([X, U]), np.r_[Y, np.full(M, -1)]
+CS, GAMMAS, DELTAS = [0.1, 1.0, 10.0], [0.05, 0.3], [0.0, 0.1]
+TIGHT = 1e-9  # cells start warm and loops cold; at this gap their margins agree
+
+
+def make_search(**parameters) -> UniversumSVCCV:
+    settings = {"gammas": GAMMAS, "deltas": DELTAS, "criterion": 4, **parameters}
+    return UniversumSVCCV(CS, **settings)
+
+
+def table(search: UniversumSVCCV) -> pd.DataFrame:
+    """What must be the same whoever computed it."""
+    return pd.DataFrame(search.results_).drop(columns="seconds")
+
+
+def assert_identical(a: UniversumSVCCV, b: UniversumSVCCV) -> None:
+    pd.testing.assert_frame_equal(table(a), table(b), check_exact=True)
+    assert np.array_equal(a.left_out_margins_, b.left_out_margins_)
+    assert np.array_equal(a.best_estimator_.dual_coef_, b.best_estimator_.dual_coef_)
+    assert a.best_params_ == b.best_params_
+
+
+# ---------------------------------------------------------------------------------------------
+# The criterion of every cell
+
+
+def margins_by_hand(params, splits, X=X, y=Y, U=U, weight=None, **settings) -> np.ndarray:
+    """Left-out margins of all splits, each from a model of its own."""
+    margins = []
+    for train, test in splits:
+        model = UniversumSVC(tol=TIGHT, **settings, **params)
+        model.fit(X[train], y[train], U, None if weight is None else weight[train])
+        margins.append(model.projections(X[test])[np.arange(len(test)), y[test]])
+    return np.concatenate(margins)
+
+
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize(
+    "cv", [4, KFold(3, shuffle=True, random_state=0), list(StratifiedKFold(5).split(X, Y))]
+)
+def test_cells_are_what_a_loop_over_the_folds_finds(cv, loss):
+    search = make_search(criterion=cv, tol=TIGHT, universum_loss=loss).fit(X, Y, universum=U)
+    splitter = StratifiedKFold(4) if cv == 4 else cv
+    splits = splitter if isinstance(splitter, list) else list(splitter.split(X, Y))
+    for k, params in enumerate(search.results_["params"]):
+        margins = margins_by_hand(params, splits, universum_loss=loss)
+        np.testing.assert_allclose(search.left_out_margins_[k], margins, atol=1e-3)
+        assert search.results_["error"][k] == np.mean(margins < 0)
+        assert search.results_["hinge"][k] == pytest.approx(
+            np.mean(np.maximum(0, 1 - margins)), abs=1e-3
+        )
+
+
+def margins_without(params, groups, X=X, y=Y, U=U, weight=None) -> np.ndarray:
+    """The margin of every row when all rows of its group are left out."""
+    splits = [(np.flatnonzero(groups != g), np.flatnonzero(groups == g)) for g in groups]
+    margins = margins_by_hand(params, splits, X, y, U, weight)
+    rows = np.concatenate([test for _, test in splits])
+    return margins[[np.flatnonzero(rows == row)[0] for row in range(len(y))]]
+
+
+def test_exact_leave_one_out_is_what_retraining_finds():
+    search = UniversumSVCCV([1.0], gammas=[0.1], deltas=[0.05], criterion="loo", tol=TIGHT)
+    search.fit(X, Y, universum=U)
+    assert np.array_equal(search.left_out_rows_, np.arange(N))
+    for k, params in enumerate(search.results_["params"]):
+        margins = margins_without(params, np.arange(N))
+        assert np.array_equal(search.left_out_errors_[k], margins < 0)
+        assert search.results_["error"][k] == np.mean(margins < 0)
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016", "loo-estimate", "loo"])
+def test_named_criteria_are_those_of_the_final_model(method):
+    search = make_search(criterion=method, tol=TIGHT).fit(X, Y, universum=U)
+    found = loo_error(search.best_estimator_, X, Y, universum=U, method=method)
+    assert search.best_score_ == found.error
+    margins = search.left_out_margins_[search.best_index_]
+    np.testing.assert_allclose(margins, found.margins, atol=1e-6)
+
+
+def test_copies_of_a_point_are_left_out_together():
+    groups = np.r_[np.arange(N), [0, 0, 1, 7]]
+    search = UniversumSVCCV([1.0], gammas=[0.1], deltas=[0.05], criterion="loo", tol=TIGHT)
+    search.fit(X[groups], Y[groups], universum=U)
+    for k, params in enumerate(search.results_["params"]):
+        margins = margins_without(params, groups, X[groups], Y[groups])
+        assert np.array_equal(search.left_out_errors_[k], margins < 0)
+        assert search.results_["error"][k] == pytest.approx(np.mean(margins < 0))
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016", "loo-estimate", "loo"])
+def test_a_weight_of_two_and_the_row_twice_are_the_same_search(method):
+    weight = rng.choice([0.0, 1.0, 2.0], size=N)
+    repeated = np.repeat(np.arange(N), weight.astype(int))
+    weighted = make_search(criterion=method).fit(X, Y, U, sample_weight=weight)
+    copied = make_search(criterion=method).fit(X[repeated], Y[repeated], U)
+    pd.testing.assert_frame_equal(table(weighted), table(copied))
+
+
+def test_weights_count_in_the_fits_and_in_the_error():
+    weight = rng.choice([0.5, 1.0, 3.0], size=N)
+    search = make_search(tol=TIGHT, class_weight="balanced").fit(X, Y, U, sample_weight=weight)
+    splits = list(StratifiedKFold(4).split(X, Y))
+    order = np.concatenate([test for _, test in splits])
+    for k, params in enumerate(search.results_["params"]):
+        margins = margins_by_hand(params, splits, weight=weight, class_weight="balanced")
+        np.testing.assert_allclose(search.left_out_margins_[k], margins, atol=1e-3)
+        assert search.results_["error"][k] == pytest.approx(
+            np.average(margins < 0, weights=weight[order])
+        )
+
+
+def test_rows_of_weight_zero_are_not_there():
+    weight = np.where(np.arange(N) % 7 == 0, 0.0, 1.0)
+    kept = weight > 0
+    assert_identical(
+        make_search().fit(X, Y, U, sample_weight=weight), make_search().fit(X[kept], Y[kept], U)
+    )
+
+
+def test_groups_reach_the_splitter():
+    groups = np.arange(N) // 6
+    search = make_search(criterion=GroupKFold(3), tol=TIGHT).fit(X, Y, U, groups=groups)
+    splits = list(GroupKFold(3).split(X, Y, groups))
+    margins = margins_by_hand(search.results_["params"][0], splits)
+    np.testing.assert_allclose(search.left_out_margins_[0], margins, atol=1e-3)
+
+
+# ---------------------------------------------------------------------------------------------
+# The two steps
+
+
+def test_step_a_is_plain_and_step_b_keeps_its_choice():
+    search = make_search(universum_weights=[0.1, "balanced"]).fit(X, Y, universum=U)
+    cells = table(search)
+    a, b = cells[cells.step == "a"], cells[cells.step == "b"]
+    assert list(zip(a.gamma, a.C, strict=True)) == list(product(GAMMAS, CS))
+    assert set(a.universum_weight) == {0.0}
+    assert list(zip(b.universum_weight, b.delta, strict=True)) == [
+        (weight, delta) for weight in (0.1, N / (3 * M)) for delta in DELTAS
+    ]
+    best = a.loc[a.error == a.error.min()]
+    assert set(zip(b.gamma, b.C, strict=True)) <= set(zip(best.gamma, best.C, strict=True))
+    assert len(set(zip(b.gamma, b.C, strict=True))) == 1
+
+
+def test_joint_search_has_every_combination():
+    search = make_search(joint=True).fit(X, Y, universum=U)
+    cells = table(search)
+    combinations = set(zip(cells.gamma, cells.C, cells.universum_weight, cells.delta, strict=True))
+    expected = {(g, C, 0.0, 0.0) for g, C in product(GAMMAS, CS)}
+    expected |= {(g, C, N / (3 * M), d) for g, C, d in product(GAMMAS, CS, DELTAS)}
+    assert combinations == expected
+    assert len(cells) == len(expected)
+
+
+def test_without_universum_there_is_no_step_b():
+    search = make_search().fit(X, Y)
+    assert set(search.results_["step"]) == {"a"}
+    assert search.universum_helps_ is False
+    assert np.isnan(search.universum_gain_)
+    weightless = make_search(universum_weights=[0.0]).fit(X, Y, universum=U)
+    assert set(weightless.results_["step"]) == {"a"}
+
+
+def test_repeated_and_unsorted_values_do_not_matter():
+    shuffled = UniversumSVCCV(
+        [10.0, 0.1, 1.0, 0.1], gammas=[*GAMMAS, 0.05], deltas=[0.1, 0.0, 0.1], criterion=4
+    )
+    assert_identical(shuffled.fit(X, Y, U), make_search().fit(X, Y, U))
+
+
+@pytest.mark.parametrize("criterion", [4, "loo-estimate"])
+def test_the_summary_is_that_of_the_chosen_cell(criterion):
+    search = make_search(criterion=criterion).fit(X, Y, universum=U)
+    results = search.results_
+    assert search.best_score_ == results["error"][search.best_index_]
+    assert search.best_params_ == results["params"][search.best_index_]
+    assert search.universum_helps_ == (results["step"][search.best_index_] == "b")
+    plain, universum = (results["error"][results["step"] == step].min() for step in "ab")
+    assert search.universum_gain_ == pytest.approx(plain - universum)
+
+
+def noisy_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Classes that differ in two features of sixty, and a universum that shows the other ones."""
+    random = np.random.default_rng(seed)
+    y = np.arange(45) % 3
+    angles = 2 * np.pi * y / 3
+    X, universum = (2 * random.normal(size=(n, 60)) for n in (45, 150))
+    X[:, :2] = 2 * np.column_stack([np.cos(angles), np.sin(angles)]) + X[:, :2] / 4
+    universum[:, :2] = 0.0
+    return X, y, universum
+
+
+@pytest.mark.parametrize("criterion", ["span", "span-2016", "loo-estimate", "loo", 5])
+def test_a_universum_that_helps_is_used_and_one_that_harms_is_not(criterion):
+    X, y, helpful = noisy_data()
+    X_test, y_test, _ = noisy_data(1)
+    search = UniversumSVCCV([0.1, 10.0], kernel="linear", criterion=criterion)
+    search.fit(X, y, universum=helpful)
+    plain = clone(search).fit(X, y)
+    assert search.universum_helps_ is True
+    assert search.universum_gain_ > search.universum_gain_se_ > 0
+    assert search.best_params_["universum_weight"] == "balanced"
+    assert len(search.best_estimator_.universum_support_) > 0
+    assert search.score(X_test, y_test) > plain.score(X_test, y_test)
+
+    harmful = np.zeros_like(helpful)
+    harmful[:, :2] = 3 * np.random.default_rng(2).normal(size=(150, 2))
+    search.fit(X, y, universum=harmful)
+    assert search.universum_helps_ is False
+    assert search.best_params_["universum_weight"] == 0.0
+    assert search.best_estimator_.universum_support_.tolist() == []
+    assert np.array_equal(search.predict(X_test), plain.predict(X_test))
+
+
+# ---------------------------------------------------------------------------------------------
+# The rule
+
+
+def results_of(*cells: tuple) -> dict:
+    """A table of cells (kernel, C, universum weight, delta, error, hinge)."""
+    names = ("kernel_setting", "C", "universum_weight", "delta", "error", "hinge")
+    return dict(zip(names, np.array(cells, dtype=float).T, strict=True))
+
+
+def test_step_a_takes_the_smallest_C_of_the_best_and_then_the_first_kernel():
+    results = results_of(
+        (0, 0.1, 0, 0, 0.2, 0.1),
+        (0, 10.0, 0, 0, 0.1, 0.1),
+        (1, 1.0, 0, 0, 0.1, 0.2),
+        (0, 1.0, 0, 0, 0.1, 0.3),
+        (0, 0.1, 1, 0, 0.0, 0.1),  # has a universum
+    )
+    assert best_plain(results) == 3
+    assert best_plain(results, Rule(plain_ties="hinge")) == 1
+
+
+def test_step_b_takes_the_largest_weight_of_the_best_and_then_the_smallest_delta():
+    results = results_of(
+        (0, 1.0, 0, 0, 0.0, 0.0),
+        (0, 1.0, 0.5, 0.0, 0.1, 0.1),
+        (0, 1.0, 1.0, 0.1, 0.1, 0.2),
+        (0, 1.0, 1.0, 0.05, 0.1, 0.3),
+        (0, 9.0, 2.0, 0.0, 0.1, 0.1),  # not the C of step (a)
+        (1, 1.0, 2.0, 0.0, 0.1, 0.1),  # not its kernel
+    )
+    assert best_with_universum(results, 0) == 3
+    assert best_with_universum(results, 0, Rule(universum_ties="hinge")) == 1
+    assert best_with_universum(results) == 5
+    assert best_with_universum(results_of((0, 1.0, 0, 0, 0.0, 0.0))) is None
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 50))
+def test_gain_and_its_standard_error_are_those_of_paired_differences(seed, n):
+    plain, other = np.random.default_rng(seed).random((2, n)) < 0.3
+    difference = plain.astype(float) - other
+    gain, error = paired_gain(plain, other, np.ones(n))
+    assert gain == pytest.approx(difference.mean(), abs=1e-12)
+    assert error == pytest.approx(difference.std(ddof=1) / np.sqrt(n), abs=1e-12)
+    scaled = paired_gain(plain, other, np.full(n, 7.0))
+    assert scaled == pytest.approx((gain, error), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 7, 300, 1000])
+def test_one_point_is_not_enough_and_two_are(n):
+    wrong, right = np.arange(n) < 1, np.zeros(n, dtype=bool)
+    assert not Rule().is_gain(*paired_gain(wrong, right, np.ones(n)))
+    assert Rule().is_gain(*paired_gain(np.arange(n) < 2, right, np.ones(n)))
+    assert not Rule().is_gain(*paired_gain(right, right, np.ones(n)))
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016"])
+def test_spans_leave_the_last_word_to_the_estimate(method):
+    search = make_search(criterion=method).fit(X, Y, universum=U)
+    b = np.flatnonzero(search.results_["step"] == "b")
+    delta = search.results_["delta"][b[search.results_["error"][b].argmin()]]
+    finalists = UniversumSVCCV(
+        [search.best_params_["C"]],
+        gammas=[search.best_params_["gamma"]],
+        deltas=[delta],
+        criterion="loo-estimate",
+    ).fit(X, Y, universum=U)
+    assert search.universum_gain_ == finalists.universum_gain_
+    assert search.universum_gain_se_ == finalists.universum_gain_se_
+
+
+def test_spans_leave_the_last_word_to_folds_where_the_estimate_is_slow(monkeypatch):
+    monkeypatch.setattr(steps, "DIRECT_LIMIT", 0)
+    search = UniversumSVCCV([1.0], gammas=[0.1], deltas=[0.1], tol=TIGHT).fit(X, Y, universum=U)
+    by_folds = clone(search).set_params(criterion=5).fit(X, Y, universum=U)
+    assert search.universum_gain_ == by_folds.universum_gain_
+    assert search.universum_gain_se_ == by_folds.universum_gain_se_
+    few = np.r_[np.flatnonzero(Y < 2), 2, 5]  # only two points of class 2: two folds
+    search.fit(X[few], Y[few], universum=U)
+    by_folds.set_params(criterion=2).fit(X[few], Y[few], universum=U)
+    assert search.universum_gain_ == by_folds.universum_gain_
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_best_estimator_is_what_fitting_its_parameters_gives(kernel):
+    search = make_search(kernel=kernel, tol=TIGHT, coef0=1.0).fit(X, Y, universum=U)
+    best = search.best_estimator_
+    again = UniversumSVC(kernel=kernel, coef0=1.0, tol=TIGHT, **search.best_params_)
+    again.fit(X, Y, universum=U)
+    assert best.get_params() == again.get_params()
+    assert best.dual_gap_ <= TIGHT * best.objective_
+    assert best.objective_ == pytest.approx(again.objective_, rel=2 * TIGHT)
+    np.testing.assert_allclose(best.decision_function(X), again.decision_function(X), atol=1e-3)
+    assert np.array_equal(search.predict(X), again.predict(X))
+    assert search.score(X, Y) == again.score(X, Y)
+    np.testing.assert_array_equal(search.projections(U), best.projections(U))
+    np.testing.assert_array_equal(search.universum_score(U), best.universum_score(U))
+
+
+def test_universum_in_any_form_is_the_same_search():
+    array = make_search().fit(X, Y, universum=U)
+    parts = make_search().fit(X, Y, universum=(U[:7], U[7:]))
+    label = make_search(universum_label=-1).fit(Z, LABELS)
+    sparse = make_search().fit(sp.csr_array(X), Y, universum=sp.csr_matrix(U))
+    for other in (parts, label):
+        assert_identical(array, other)
+    assert table(sparse).error.tolist() == table(array).error.tolist()
+    assert label.score(Z, LABELS) == array.score(X, Y)
+    assert label.classes_.tolist() == [0, 1, 2]
+
+
+def test_precomputed_kernel_is_the_same_search():
+    direct = make_search(gammas=[0.3], tol=TIGHT).fit(X, Y, universum=U)
+    search = make_search(kernel="precomputed", universum_label=-1, tol=TIGHT)
+    search.fit(rbf_kernel(Z, gamma=0.3), LABELS)
+    assert table(search).error.tolist() == table(direct).error.tolist()
+    assert np.isnan(search.results_["gamma"]).all()
+    np.testing.assert_allclose(
+        search.decision_function(rbf_kernel(X, Z, gamma=0.3)),
+        direct.decision_function(X),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("criterion", ["span", "loo", 4])
+def test_every_entry_of_a_gram_matrix_is_computed_once(criterion):
+    computed = []
+
+    def kernel(A, B):
+        computed.append(len(A) * len(B))
+        return rbf_kernel(A, B, gamma=0.3)
+
+    UniversumSVCCV(CS, kernel=kernel, deltas=DELTAS, criterion=criterion).fit(X, Y, universum=U)
+    # Once each, the mirror image of K_nU included: a function need not be symmetric.
+    assert sum(computed) == (N + M) ** 2
+
+
+def test_memory_of_a_search_by_span():
+    """A quarter of 2 GB for half of 1000 + 1000 points of 10 classes: it grows with the square."""
+    random = np.random.default_rng(0)
+    y = np.arange(500) % 10
+    X, universum = random.normal(size=(2, 500, 20))
+    X[np.arange(500), y] += 2
+    search = UniversumSVCCV([0.1, 10.0], deltas=[0.0, 0.1])
+    tracemalloc.start()
+    try:
+        search.fit(X, y, universum=universum)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 2e9 / 4, f"{peak / 1e6:.0f} MB"
+
+
+def test_indefinite_kernels_are_named_once():
+    with pytest.warns(UserWarning, match="not positive semi-definite") as warned:
+        make_search(kernel="sigmoid", gammas=[1.0, 2.0]).fit(X, Y, universum=U)
+    assert len(warned) == 1
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")  # says the final fit
+def test_cells_that_did_not_converge_are_named():
+    search = make_search(max_iter=1, tol=1e-14)
+    with pytest.warns(ConvergenceWarning, match=r"of 8 cells did not reach tol=1e-14"):
+        search.fit(X, Y, universum=U)
+    assert not search.results_["converged"].all()
+
+
+# ---------------------------------------------------------------------------------------------
+# Whoever computes it
+
+
+@pytest.fixture(scope="module")
+def serial() -> UniversumSVCCV:
+    return make_search(universum_weights=["balanced", 1.0]).fit(X, Y, universum=U)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+def test_backends_agree_to_the_last_digit(backend, serial):
+    with joblib.parallel_config(backend=backend):
+        assert_identical(clone(serial).set_params(n_jobs=2).fit(X, Y, universum=U), serial)
+
+
+def test_blas_threads_do_not_matter(serial):
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            assert_identical(clone(serial).fit(X, Y, universum=U), serial)
+
+
+def test_random_state_makes_a_search_reproducible():
+    first, second = (
+        make_search(random_state=np.random.RandomState(5)).fit(X, Y, universum=U) for _ in range(2)
+    )
+    assert_identical(first, second)
+    assert isinstance(first.best_estimator_.random_state, int)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize(
+    ("criterion", "n_tasks"),
+    [
+        (4, 33),  # 6 + 2 cells on 4 folds, and the final fit
+        ("loo-estimate", 16),  # a fit and a judgement of each cell
+        ("span", 18),  # and a second opinion on two of them
+    ],
+)
+def test_progress_counts_every_task_once(criterion, n_tasks, n_jobs, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(_progress, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(_progress, "LOG_EVERY_S", 0.0)
+    monkeypatch.setattr(
+        _progress.Progress, "close", lambda self: seen.append((self.done, self.total))
+    )
+    with joblib.parallel_config(backend="threading"):
+        make_search(criterion=criterion, verbose=1, n_jobs=n_jobs).fit(X, Y, universum=U)
+    assert seen == [(n_tasks, n_tasks)]
+    shown = capsys.readouterr()
+    assert "Search: 100%" in shown.err
+    assert shown.out == ""
+
+
+def test_silent_by_default(monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "PATIENCE_S", 0.0)
+    make_search().fit(X, Y, universum=U)
+    assert capsys.readouterr() == ("", "")
+
+
+# ---------------------------------------------------------------------------------------------
+# Finished cells on disk
+
+
+@pytest.fixture
+def computed(monkeypatch) -> list:
+    """The (C, delta) of every fit that is really computed; serial searches only."""
+    calls = []
+
+    def counted(gram, part, options, C, delta, start):
+        calls.append((C, delta))
+        return fit_cell(gram, part, options, C, delta, start)
+
+    fit_cell = run.fit_cell
+    monkeypatch.setattr(run, "fit_cell", counted)
+    return calls
+
+
+KILLED = """
+    import os, signal, sys
+    sys.path.insert(0, sys.argv[2])
+    import test_cv
+    from musvm.search import memory
+
+    save, saved = memory.CellStore.save, []
+
+    def save_and_die(self, key, arrays):
+        save(self, key, arrays)
+        saved.append(key)
+        if len(saved) == 13:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    memory.CellStore.save = save_and_die
+    test_cv.make_search(memory=sys.argv[1]).fit(test_cv.X, test_cv.Y, test_cv.U)
+"""
+
+
+def test_search_killed_half_way_computes_the_rest_and_agrees(tmp_path, computed):
+    script = textwrap.dedent(KILLED)
+    killed = subprocess.run([sys.executable, "-c", script, tmp_path, os.path.dirname(__file__)])
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob("*.cell"))) == 13
+    search = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    assert len(computed) == 33 - 13
+    assert_identical(search, make_search().fit(X, Y, universum=U))
+
+
+def test_finished_search_computes_nothing_again(tmp_path, computed):
+    first = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    computed.clear()
+    again = make_search(memory=str(tmp_path)).fit(X, Y, universum=U)
+    assert computed == []
+    assert_identical(first, again)
+    assert np.array_equal(first.results_["seconds"], again.results_["seconds"])
+
+
+def test_cells_of_a_shorter_grid_are_used_and_others_are_not(tmp_path, computed):
+    shorter = UniversumSVCCV(CS[:2], gammas=GAMMAS, criterion=4, memory=tmp_path)
+    shorter.fit(X, Y)
+    computed.clear()
+    shorter.set_params(Cs=CS).fit(X, Y)
+    assert computed[:8] == [(CS[2], 0.0)] * 8
+    assert len(computed) <= 9  # and the final fit, if its C is new
+    for changed in (
+        {"X": X + 1e-12},
+        {"y": (Y + 1) % 3},
+        {"sample_weight": np.r_[2.0, np.ones(N - 1)]},
+    ):
+        computed.clear()
+        clone(shorter).fit(**{"X": X, "y": Y, **changed})
+        assert len(computed) == 25
+    for parameter in ({"tol": 1e-5}, {"max_iter": 99}, {"random_state": 1}, {"criterion": 5}):
+        computed.clear()
+        clone(shorter).set_params(**parameter).fit(X, Y)
+        assert len(computed) > 24
+
+
+DAMAGE = {
+    "emptied": lambda content: b"",
+    "cut off": lambda content: content[:-20],
+    "one bit flipped": lambda content: content[:100] + bytes([content[100] ^ 1]) + content[101:],
+    "replaced by a pickle": lambda content: pickle.dumps({"alpha": np.zeros(3)}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=list(DAMAGE))
+def test_damaged_cell_is_computed_again_with_a_warning(damage, tmp_path, computed):
+    first = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    path = sorted(tmp_path.glob("*.cell"))[5]
+    path.write_bytes(damage(path.read_bytes()))
+    computed.clear()
+    with pytest.warns(UserWarning, match="cannot be used .* computed again") as warned:
+        again = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    assert len(warned) == len(computed) == 1
+    assert_identical(first, again)
+    computed.clear()
+    make_search(memory=tmp_path).fit(X, Y, universum=U)  # it was repaired
+    assert computed == []
+
+
+def test_cell_under_the_name_of_another_is_not_trusted(tmp_path, computed):
+    first = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    one, other = sorted(tmp_path.glob("*.cell"))[:2]
+    one.write_bytes(other.read_bytes())
+    with pytest.warns(UserWarning, match="checksum"):
+        again = make_search(memory=tmp_path).fit(X, Y, universum=U)
+    assert_identical(first, again)
+
+
+def test_cells_hold_no_pickles_and_are_never_loaded_as_such(tmp_path):
+    store = memory.CellStore(tmp_path)
+    store.save("key", {"alpha": np.array([{"a": 1}], dtype=object)})
+    with pytest.warns(UserWarning, match="allow_pickle=False"):
+        found = store.load("key")
+    assert found is None
+
+
+# ---------------------------------------------------------------------------------------------
+# Inside scikit-learn
+
+
+def test_pipeline_scales_the_universum_too():
+    stretch = np.array([1.0, 10.0, 0.1, 1.0, 5.0])
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = Pipeline(
+            [("scale", StandardScaler()), ("search", make_search())], transform_input=["universum"]
+        ).fit(X * stretch, Y, universum=(U * stretch,))
+    scaler = StandardScaler().fit(X * stretch)
+    by_hand = make_search().fit(
+        scaler.transform(X * stretch), Y, universum=scaler.transform(U * stretch)
+    )
+    assert_identical(pipe["search"], by_hand)
+
+
+def test_cross_validation_of_a_search():
+    outer = StratifiedKFold(3)
+    scores = cross_val_score(make_search(), X, Y, cv=outer, params={"universum": (U,)})
+    by_hand = [
+        make_search().fit(X[train], Y[train], universum=U).score(X[test], Y[test])
+        for train, test in outer.split(X, Y)
+    ]
+    assert scores.tolist() == by_hand
+
+
+def test_copies():
+    search = make_search().fit(X, Y, universum=U)
+    again = pickle.loads(pickle.dumps(search))
+    assert_identical(search, again)
+    assert np.array_equal(again.decision_function(X), search.decision_function(X))
+    assert not hasattr(clone(search), "results_")
+    assert clone(search).get_params() == search.get_params()
+
+
+def test_frames_keep_their_names():
+    names = list("abcde")
+    frame, universum = (pd.DataFrame(values, columns=names) for values in (X, U))
+    labels = pd.Series(np.array(["cat", "dog", "eel"])[Y])
+    search = make_search().fit(frame, labels, universum=universum)
+    assert search.feature_names_in_.tolist() == names
+    assert search.best_estimator_.feature_names_in_.tolist() == names
+    assert search.classes_.tolist() == ["cat", "dog", "eel"]
+    assert search.score(frame, labels) == search.best_estimator_.score(frame, labels)
+    with pytest.raises(ValueError, match="feature names should match"):
+        search.predict(frame[names[::-1]])
+
+
+def test_binary_problems_have_one_decision_value():
+    search = make_search().fit(X[Y < 2], Y[Y < 2], universum=U)
+    assert search.decision_function(X).shape == (N,)
+
+
+# ---------------------------------------------------------------------------------------------
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"Cs": []}, "Cs must hold at least one value"),
+        ({"Cs": [1.0, -1.0]}, "'C' parameter of UniversumSVCCV must be a float in the range"),
+        ({"Cs": [np.nan]}, "'C' parameter"),
+        ({"Cs": 1.0}, "'Cs' parameter"),
+        ({"gammas": "scale"}, "'gammas' parameter"),
+        ({"gammas": ["scael"]}, "'gamma' parameter"),
+        ({"deltas": [-0.1]}, "'delta' parameter"),
+        ({"universum_weights": ["even"]}, "'universum_weight' parameter"),
+        ({"criterion": "spam"}, "'criterion' parameter"),
+        ({"criterion": 1}, "'criterion' parameter"),
+        ({"kernel": "gauss"}, "'kernel' parameter"),
+    ],
+)
+def test_senseless_parameters_are_refused(parameters, match):
+    with pytest.raises(ValueError, match=match):
+        UniversumSVCCV(**parameters).fit(X, Y, universum=U)
+
+
+def test_split_without_a_class_is_refused():
+    splits = [(np.flatnonzero(Y != 2), np.flatnonzero(Y == 2))]
+    with pytest.raises(ValueError, match=r"no training points of class\(es\) \[2\]"):
+        make_search(criterion=splits).fit(X, Y)

@@ -1,0 +1,107 @@
+"""Tensors: the statement, the kernel rows and the descent on a device, against the host's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backends import KERNELS, assert_computes_with, assert_hands_out_right_rows, points
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualRows
+from musvm.kernels import Kernel
+from musvm.solvers.gram import solve
+from musvm.solvers.working_set import solve_by_working_sets
+from strategies import problems
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from devices import DEVICES  # noqa: E402
+from musvm.solvers.backends.torch import DeviceRows  # noqa: E402
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=100)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1), start=st.sampled_from([0.0, 1.0]))
+def test_the_statement_says_the_same_of_tensors_as_of_arrays(device, problem, seed, start):
+    rng = np.random.default_rng(seed)
+    alpha = start * solve(problem, max_iter=1).alpha
+    # Some decision values are exact ties.
+    F = rng.normal(size=alpha.shape).round(rng.integers(0, 3))
+    rows = DualRows(
+        problem.rows.y,
+        problem.rows.n_classes,
+        problem.rows.caps,
+        problem.rows.delta,
+        problem.rows.universum_loss,
+    )
+    y, caps, a, f = (torch.as_tensor(x, device=device) for x in (rows.y, rows.caps, alpha, F))
+    there = replace(rows, y=y, caps=caps)
+    found = statement.kkt_violations(there, a, f)
+    assert found.device.type == device
+    np.testing.assert_allclose(found.cpu(), statement.kkt_violations(rows, alpha, F))
+    scale = 1e-12 * float(problem.rows.caps.sum())
+    assert statement.gap_and_primal(there, a, f) == pytest.approx(
+        statement.gap_and_primal(rows, alpha, F), rel=1e-12, abs=scale
+    )
+    for name in ("dual_objective", "primal_objective"):
+        there_found, expected = (
+            getattr(statement, name)(*arguments) for arguments in ((there, a, f), (rows, alpha, F))
+        )
+        assert there_found == pytest.approx(expected, rel=1e-12, abs=scale), name
+    infeasible = statement.infeasibility(there, f), statement.infeasibility(rows, F)
+    assert infeasible[0] == pytest.approx(infeasible[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("budget", [1e9, 4 * 60 * 20], ids=["whole", "cached"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_updates_and_restarts_are_those_of_the_matrix(name, budget, device):
+    X, kernel = points(), KERNELS[name]
+    K = kernel.matrix(X, X)
+    backend = DeviceRows(kernel, torch.as_tensor(X, device=device), 3, budget)
+    assert_computes_with(backend, K)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.integers(0, 59), min_size=1, max_size=16, unique=True), max_size=12))
+def test_the_cache_never_hands_out_a_wrong_row(requests):
+    X, kernel = points(), KERNELS["rbf"]
+    K = kernel.matrix(X, X)
+    backend = DeviceRows(kernel, torch.as_tensor(X), 2, budget=4 * 60 * 16)
+    assert_hands_out_right_rows(backend, K, requests)
+
+
+def test_values_too_large_for_floats_are_refused():
+    kernel, X = Kernel("poly", 1.0, 3, 0.0), torch.as_tensor(points() * 1e15)
+    with pytest.raises(ValueError, match="scale the features"):
+        DeviceRows(kernel, X, 2, 1e9)
+
+
+def test_too_little_memory_is_told_in_figures():
+    with pytest.raises(
+        MemoryError, match=r"16 kernel rows of 60 points take 0.00384 MB, and 0.001"
+    ):
+        DeviceRows(KERNELS["rbf"], torch.as_tensor(points()), 2, 1e3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize("budget", [1e9, 4 * 300 * 40], ids=["whole", "cached"])
+def test_working_sets_on_a_device_reach_the_optimum(device, loss, budget):
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    y = np.argmax(X[:200, :4] + 0.3 * np.random.default_rng(1).normal(size=(200, 4)), axis=1)
+    caps = np.where(np.arange(300) < 200, 3.0, 1.0)
+    rows, kernel = DualRows(y, 4, caps, 0.1, loss), Kernel("rbf", 0.2)
+    backend = DeviceRows(kernel, torch.as_tensor(X, device=device), 4, budget)
+    solution = solve_by_working_sets(rows, backend, tol=1e-6)
+    assert solution.converged
+    K = kernel.matrix(X, X)
+    # Judged on the host, in doubles.
+    F = K @ solution.alpha
+    assert statement.infeasibility(rows, solution.alpha) < 1e-12
+    assert statement.row_gaps(rows, solution.alpha, F).sum() <= 1.01e-6 * solution.primal
+    np.testing.assert_allclose(solution.decision, F, atol=1e-9)

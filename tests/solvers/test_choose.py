@@ -1,0 +1,234 @@
+"""All paths lead to the same model: same objective, same predictions where these are certain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, make_classification
+from threadpoolctl import threadpool_limits
+
+from musvm import UniversumSVC
+from musvm.solvers import choose as paths
+from musvm.solvers.backends import host
+
+SOLVERS = ("gram", "working-set")
+
+
+@pytest.fixture
+def small_working_sets(monkeypatch):
+    """Working sets far smaller than the problems of these tests."""
+    monkeypatch.setattr(host, "SIZE", 40)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of work small enough that several threads have some."""
+    monkeypatch.setattr("musvm._threads.PIECE", 32)
+    monkeypatch.setattr("musvm.solvers.linear.PIECE", 32)
+
+
+@st.composite
+def data(draw):
+    """Overlapping classes, some of them in duplicates, and a universum or none."""
+    seed, L = draw(st.integers(0, 10**6)), draw(st.integers(2, 5))
+    X, y = make_classification(
+        90, 8, n_informative=6, n_redundant=1, n_classes=L, n_clusters_per_class=1, class_sep=0.8,
+        random_state=seed,
+    )  # fmt: skip
+    X[:5] = X[5:10]
+    m = draw(st.sampled_from([0, 30]))
+    return X, y, np.random.RandomState(seed).normal(size=(m, 8)) if m else None
+
+
+ROUNDS = 3000
+GAP = 1e-5
+# Relative gaps that each path must reach in its rounds, by kernel and C, where GAP takes longer:
+# descent is slow where C is large. A solver that stays where it begins has a gap of 1.
+SLOW = {
+    ("linear", "linear", 1.0): 1e-3,
+    ("linear", "linear", 100.0): 0.5,
+    ("working-set", "linear", 100.0): 1e-2,
+}
+
+
+@pytest.mark.usefixtures("small_working_sets", "small_pieces")
+@pytest.mark.filterwarnings(f"ignore:The solver stopped after {ROUNDS} rounds")
+@settings(max_examples=40)
+@given(
+    data=data(),
+    C=st.sampled_from([0.01, 1.0, 100.0]),
+    loss=st.sampled_from(["sum", "max"]),
+    kernel=st.sampled_from(["linear", "rbf", "poly"]),
+    delta=st.sampled_from([0.0, 0.1]),
+    n_threads=st.sampled_from([1, 2]),
+)
+def test_objectives_agree_and_predictions_where_certain(data, C, loss, kernel, delta, n_threads):
+    X, y, U = data
+    with threadpool_limits(n_threads, user_api="blas"):
+        models = [
+            UniversumSVC(
+                C, kernel=kernel, coef0=1.0, delta=delta, universum_loss=loss, tol=GAP,
+                solver=solver, max_iter=ROUNDS,
+            ).fit(X, y, universum=U)
+            for solver in (*SOLVERS, *(["linear"] if kernel == "linear" else []))
+        ]  # fmt: skip
+    for model in models:
+        required = SLOW.get((model.solver, kernel, C), GAP)
+        assert model.dual_gap_ <= required * model.objective_, model.solver
+    diagonal = models[0].model_.kernel.matrix(X, X).diagonal()
+    for other in models[1:]:
+        assert_same_model(models[0], other, X, diagonal)
+
+
+def assert_same_model(first, second, X, diagonal):
+    """Both are within their gaps of one optimum, in objective, decision values and predictions."""
+    apart = abs(second.objective_ - first.objective_)
+    assert apart <= max(first.dual_gap_, second.dual_gap_) + 1e-12 * first.objective_
+    # Strong convexity: decision values are within sqrt(2 gap K) of the optimum's, each.
+    radius = sum(np.sqrt(2.0 * model.dual_gap_ * diagonal) for model in (first, second))
+    values = [model._decision_values(X) for model in (first, second)]
+    assert np.all(np.abs(values[0] - values[1]) <= radius[:, None] * (1 + 1e-6) + 1e-9)
+    second_best, best = np.partition(values[0], -2, axis=1)[:, -2:].T
+    certain = best - second_best > 2.0 * radius + 1e-9
+    assert np.array_equal(first.predict(X)[certain], second.predict(X)[certain])
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[y < 5] / 16.0, y[y < 5], X[y >= 5][:200] / 16.0
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@pytest.mark.parametrize("form", ["csr", "csc", "float32", "fortran", "precomputed", "label"])
+def test_every_form_of_input_gives_the_same_model(form):
+    X, y, U = digits()
+    settings = {"gamma": 0.2, "C": 5.0, "delta": 0.1, "solver": "working-set", "tol": 1e-4}
+    expected = UniversumSVC(**settings).fit(X, y, universum=U)
+    stacked, labels = np.vstack([X, U]), np.r_[y, np.full(len(U), -1)]
+    model = UniversumSVC(**settings)
+    if form in ("csr", "csc"):
+        found = model.fit(sp.csr_array(X).asformat(form), y, universum=sp.csr_array(U))
+    elif form == "float32":
+        # Sixteenths are exact in floats.
+        found = model.fit(X.astype(np.float32), y, universum=U.astype(np.float32))
+    elif form == "fortran":
+        found = model.fit(np.asfortranarray(X), y, universum=U)
+    else:
+        kernel = expected.model_.kernel.matrix(stacked, stacked)
+        model.set_params(universum_label=-1)
+        if form == "precomputed":
+            model.set_params(kernel="precomputed")
+        found = model.fit(kernel if form == "precomputed" else stacked, labels)
+    assert found.converged_
+    assert found.objective_ == pytest.approx(expected.objective_, rel=2e-4)
+
+
+@pytest.mark.usefixtures("small_working_sets", "small_pieces")
+@pytest.mark.parametrize(
+    "settings",
+    [{"solver": "working-set", "C": 5.0}, {"solver": "linear", "kernel": "linear", "C": 0.05}],
+    ids=lambda settings: settings["solver"],
+)
+def test_the_number_of_threads_changes_no_digit(settings):
+    X, y, U = digits()
+    models = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            model = UniversumSVC(gamma=0.2, delta=0.1, **settings)
+            models.append(model.fit(X, y, universum=U))
+    assert np.array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
+    X, y, U = digits()
+    taken = []
+    for name in ("solve", "solve_by_working_sets"):
+        original = getattr(paths, name)
+
+        def spy(*arguments, _name=name, _original=original, **options):
+            taken.append(_name)
+            return _original(*arguments, **options)
+
+        monkeypatch.setattr(paths, name, spy)
+    UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    monkeypatch.setattr(paths, "GRAM_LIMIT", 1000)
+    UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    assert taken == ["solve", "solve_by_working_sets"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_indefinite_kernel_is_announced_on_every_path(solver):
+    X, y, _ = digits()
+    model = UniversumSVC(
+        kernel="sigmoid", gamma=1.0, coef0=-1.0, C=0.01, solver=solver, tol=0.5, max_iter=50
+    )
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        model.fit(X, y)
+
+
+def test_an_asymmetric_kernel_is_refused_by_working_sets():
+    X, y, _ = digits()
+    model = UniversumSVC(kernel=lambda A, B: A @ B.T + A[:, 20:21], solver="working-set")
+    with pytest.raises(ValueError, match="not symmetric"):
+        model.fit(X, y)
+
+
+def test_prediction_in_blocks_is_the_product(monkeypatch):
+    X, y, U = digits()
+    model = UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    whole = model.decision_function(X)
+    monkeypatch.setattr("musvm.kernels.CHUNK", 1000)
+    np.testing.assert_allclose(model.decision_function(X), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_a_tiny_cache_is_enough():
+    X, y, U = digits()
+    small = UniversumSVC(gamma=0.2, solver="working-set", cache_size=0.1, tol=1e-2)
+    large = UniversumSVC(gamma=0.2, tol=1e-4).fit(X, y, universum=U)
+    assert small.fit(X, y, universum=U).objective_ == pytest.approx(large.objective_, rel=1.1e-2)
+
+
+@pytest.mark.parametrize("setting", [{"solver": "newton"}, {"cache_size": 0.0}])
+def test_wrong_settings_are_refused_by_name(setting):
+    X, y, _ = digits()
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        UniversumSVC(**setting).fit(X, y)
+
+
+@pytest.mark.usefixtures("small_working_sets")
+@pytest.mark.parametrize(("seed", "n_classes"), [(71, 5), (188, 5), (211, 4), (325054, 3)])
+def test_equal_points_with_other_labels_meet_in_a_working_set(seed, n_classes):
+    """The one that was just solved violates nothing until the other moves."""
+    X, y = make_classification(
+        90, 8, n_informative=6, n_redundant=1, n_classes=n_classes, n_clusters_per_class=1,
+        class_sep=0.8, random_state=seed,
+    )  # fmt: skip
+    X[:5] = X[5:10]
+    model = UniversumSVC(
+        100.0, kernel="poly", coef0=1.0, tol=1e-5, solver="working-set", max_iter=300
+    ).fit(X, y)
+    assert model.dual_gap_ <= 1e-5 * model.objective_
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_gram_matrix_has_the_same_digits_on_every_number_of_threads(kernel):
+    X = np.random.default_rng(0).normal(size=(700, 300))
+    y = np.arange(700) % 3
+    models = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            models.append(UniversumSVC(C=0.1, kernel=kernel, solver="gram").fit(X, y))
+    assert np.array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+@pytest.mark.parametrize("place", [(0, 1), (599, 3)])
+def test_an_asymmetric_matrix_is_refused_wherever_it_is(place):
+    X, y, _ = digits()
+    K = X @ X.T
+    K[place] += 0.5
+    model = UniversumSVC(kernel="precomputed", solver="working-set")
+    with pytest.raises(ValueError, match="not symmetric: an entry and its mirror image differ"):
+        model.fit(K, y)
