@@ -120,7 +120,7 @@ def test_nobody_reads_underscore_names_of_another_object():
 
 def test_a_read_of_an_underscore_name_is_found(tmp_path):
     room = copy_of_the_sources(tmp_path) / "musvm" / "report" / "planted.py"
-    room.write_text("def peek(model):\n    return model.model_.alpha\n")
+    room.write_text("def peek(model):\n    return model._alpha\n")
     found = private_reads(tmp_path)
     assert found.returncode != 0
     assert "_alpha" in found.stdout

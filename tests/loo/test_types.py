@@ -40,7 +40,7 @@ def test_training_points():
 )
 def test_universum_points(loss, expected):
     alpha = np.array([[2.0, -2, 0], [2, 1, -3], [1, -0.5, -0.5], [0, 0, 0]])
-    assert support_types(toy(0, 4, loss), alpha).tolist() == expected
+    assert support_types(toy(0, 4, loss).rows, alpha).tolist() == expected
 
 
 def test_no_type_1_is_all_of_type_1():
@@ -66,13 +66,15 @@ def test_types_are_those_of_the_literal_samples(drawn):
 def test_types_do_not_depend_on_the_scale_of_c(drawn, factor):
     problem, alpha = drawn
     scaled = changed(problem, caps=problem.rows.caps * factor)
-    assert np.array_equal(support_types(problem.rows, alpha), support_types(scaled, alpha * factor))
+    assert np.array_equal(
+        support_types(problem.rows, alpha), support_types(scaled.rows, alpha * factor)
+    )
 
 
 def test_stacks_of_alphas():
     alpha = np.array([[0.0, 0, 0], [1, -1, 0], [2, -2, 0]])
     stack = np.stack([alpha, alpha[::-1]])
-    assert support_types(toy(2, 1), stack).tolist() == [[0, 1, 2], [2, 1, 0]]
+    assert support_types(toy(2, 1).rows, stack).tolist() == [[0, 1, 2], [2, 1, 0]]
 
 
 def test_own_margins():

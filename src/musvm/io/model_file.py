@@ -515,7 +515,11 @@ def _require_consistent(model: Any) -> None:
         raise ValueError("the number of classes differs between its arrays")
     if any(index.dtype.kind != "i" or index.ndim != 1 for index in rows):
         raise ValueError("the support is no list of rows")
-    if sum(map(len, rows)) != s or any(np.any(index < 0) for index in rows):
+    if (
+        len(rows[0]) != fitted.n_training_support
+        or sum(map(len, rows)) != s
+        or any(np.any(index < 0) for index in rows)
+    ):
         raise ValueError("the number of support vectors differs between its arrays")
     if model.kernel != "precomputed":
         shape = _matrix(model.support_vectors_).shape
@@ -523,6 +527,8 @@ def _require_consistent(model: Any) -> None:
             raise ValueError("the number of features differs between its arrays")
         if model.kernel == "linear" and _matrix(fitted.weights).shape != (L, shape[1]):
             raise ValueError("its weights do not match its features")
+    if model.kernel != "linear" and fitted.weights is not None:
+        raise ValueError("it has weights that its kernel has no use for")
     if not np.isfinite(float(fitted.kernel.gamma)):
         raise ValueError("gamma is not finite")
 
