@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from musvm import ProjectionHistogramDisplay, UniversumSVC, UniversumSVCCV
-from musvm.display import bin_edges, _Grid
+from musvm.display import _Grid, bin_edges
 from musvm.projections import Projections, project
 from musvm.universum import WithUniversum
 
