@@ -47,7 +47,7 @@ PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
     "universum_loss": [StrOptions({"sum", "max"})],
     "universum_label": [str, Integral, Real, "boolean", None],
     "class_weight": [StrOptions({"balanced"}), dict, None],
-    "solver": [StrOptions({"auto", "gram", "working-set", "linear"})],
+    "solver": [StrOptions({"auto", "gram", "working-set", "linear", "interior"})],
     "cache_size": [Interval(Real, 0, None, closed="neither")],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -49,6 +49,9 @@ UniversumLoss = Literal["sum", "max"]
 
 AT_BOUND = 1e-12
 
+# What rounding leaves of a gap, and the least that a model may gain, relative to P(0).
+ROUNDING, NOTHING = 1e-15, 1e-9
+
 
 @dataclass(frozen=True)
 class DualRows:
@@ -92,6 +95,11 @@ class DualRows:
     def own(self) -> tuple[Any, Any]:
         """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
         return namespace(self.y).arange(len(self.y), device=device(self.y)), self.y
+
+    @cached_property
+    def primal_at_zero(self) -> float:
+        """P(0), of the model that knows nothing: every training point has a loss of 1."""
+        return float(self.caps[: self.n_train].sum())
 
     def at(self, points: IntArray) -> DualRows:
         """The rows of some points, given in ascending order."""
@@ -182,9 +190,22 @@ def gap_and_primal(rows: DualRows, alpha: Array, F: Array) -> tuple[float, float
     return gap, primal
 
 
-def relative_gap(gap: float, primal: float) -> float:
-    """What `tol` bounds: gap / |P|, or the gap itself where P is zero."""
-    return gap / abs(primal) if primal else gap
+def relative_gap(rows: DualRows, gap: float, primal: float) -> float:
+    """What `tol` bounds: the gap relative to min(|P|, P(0) - P).
+
+    For a large C that is P. For a small one P is almost all loss, whatever the model, and a small
+    share of it can exceed all that the model achieves; P(0) - P, what it gains over the model that
+    knows nothing, is about 1/2 |w|^2 there. So a tolerance means the same at every C, and never
+    less than the same share of P.
+
+    Where even the optimum gains next to nothing, or where the gap is nothing but rounding, there
+    is no gain to compare with, and |P| alone counts.
+    """
+    relative = gap / abs(primal) if primal else gap
+    gain, excess = rows.primal_at_zero - primal, gap - ROUNDING * rows.primal_at_zero
+    if excess <= 0.0 or gain + gap <= NOTHING * rows.primal_at_zero:
+        return relative
+    return max(relative, excess / gain) if gain > 0.0 else float("inf")
 
 
 def _half_square(alpha: Array, F: Array) -> Any:

@@ -62,7 +62,7 @@ class DualSolution(Certificate):
     ) -> DualSolution:
         """What alpha and its decision values certify; the last of `history` is replaced by it."""
         gap, primal = gap_and_primal(rows, alpha, decision)
-        relative = relative_gap(gap, primal)
+        relative = relative_gap(rows, gap, primal)
         rounds = history or []
         return cls(
             primal=primal,

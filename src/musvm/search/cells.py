@@ -25,7 +25,7 @@ from musvm.loo.evaluate import evaluate
 from musvm.loo.span import counts_as_error
 from musvm.loo.types import support_types
 from musvm.model import dual_rows
-from musvm.solvers.gram import solve
+from musvm.solvers.choose import solve_with_gram
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def fit_cell(
     """Solve a cell on one part from a warm start, and let the judges judge."""
     began = time.perf_counter()
     problem = state_problem(gram, part, C, delta)
-    solution = solve(
+    solution = solve_with_gram(
         problem,
         tol=options.tol,
         max_iter=options.max_iter,

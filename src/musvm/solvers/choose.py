@@ -4,34 +4,52 @@
     working-set   kernel rows on demand, small problems (`working_set.py`); what computes with the
                   kernel is a backend (`backends/`), and points in a tensor stay on their device
     linear        weights in place of kernels, one pass over a point per move (`linear.py`)
+    interior      few columns Z with K = Z Z', any C (`interior.py`)
 
-"auto" takes "gram" up to GRAM_LIMIT points, where its Newton steps win and its matrix is small;
-beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at the
-same relative duality gap, and all certify it with decision values computed in doubles.
+"auto" weighs costs. With r columns and L classes a step of the interior-point method costs about
+M (r L)^2 / 2 + (r L)^3 / 3 operations, and it takes STEPS of them or so, whatever C is. All other
+paths take the more rounds the larger C k(x, x) is: they are tried where that is small, for as many
+rounds as cost less than the interior-point method, and where r L is large. Of these, "gram" is
+taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is small; beyond, "linear"
+for the linear kernel and "working-set" for all others. All of them stop at the same relative
+duality gap, and all certify it with decision values computed in doubles.
+
+A path that does not get there hands its alpha on: where rounding ends the interior-point method
+too early, Newton steps with the whole Gram matrix go on from its point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from musvm._input.tensors import IntArray, is_tensor, take, to_host
-from musvm._threads import Workers, workers
+from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
+from musvm._threads import Workers, one_blas_thread, workers
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solution import DualSolution
-from musvm.kernels import Kernel, Submatrix, warn_if_indefinite
+from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
 from musvm.solvers.backends.contract import Backend
 from musvm.solvers.backends.host import KernelRows
+from musvm.solvers.factors import pivoted_cholesky, principal_factor
 from musvm.solvers.gram import solve
-from musvm.solvers.linear import solve_linear
+from musvm.solvers.interior import solve_interior
+from musvm.solvers.linear import Points, solve_linear
 from musvm.solvers.working_set import solve_by_working_sets
 
-Solver = Literal["auto", "gram", "working-set", "linear"]
+Solver = Literal["auto", "gram", "working-set", "linear", "interior"]
 
 GRAM_LIMIT = 3000
+# The interior-point method takes over up to so many equations, r (L - 1), where points are so many
+# times as many as columns. With more columns the Gram matrix has few small eigenvalues, and Newton
+# steps need few rounds.
+MOST_EQUATIONS, POINTS_PER_COLUMN = 1200, 2
+# Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
+EASY, EASY_ROUNDS = 1.0, 20
+# Rounds with the whole Gram matrix that go on from where rounding ended another path.
+LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
 N_EXAMINED = 1000
 
@@ -68,19 +86,33 @@ class PointProblem:
         return DualProblem(gram, self.dual)
 
 
-def choose(n_points: int, kernel: Any, solver: Solver) -> Solver:
-    """The path for a problem of so many points with a kernel of this name."""
+def choose(
+    n_points: int,
+    kernel: Any,
+    solver: Solver,
+    *,
+    n_columns: int | None = None,
+    n_classes: int = 2,
+) -> Solver:
+    """The path for a problem of this size with a kernel of this name."""
     linear = kernel == "linear"
     if solver == "linear" and not linear:
         raise ValueError(
             f"solver='linear' needs kernel='linear', got kernel={kernel!r}: use "
-            "'working-set', 'gram' or 'auto'."
+            "'working-set', 'gram', 'interior' or 'auto'."
         )
     if solver != "auto":
         return solver
+    if linear and n_columns is not None and n_columns <= most_columns(n_points, n_classes):
+        return "interior"
     if n_points <= GRAM_LIMIT:
         return "gram"
     return "linear" if linear else "working-set"
+
+
+def most_columns(n_points: int, n_classes: int) -> int:
+    """With how many columns the interior-point method is the one to take."""
+    return min(MOST_EQUATIONS // (n_classes - 1), n_points // POINTS_PER_COLUMN)
 
 
 def stays_on_device(n_points: int, kernel: Any, solver: Solver) -> bool:
@@ -102,19 +134,115 @@ def solve_points(
     """Solve on the chosen path; `cache_size` is in megabytes."""
     # Points that stayed on a device take the path that brought them here.
     on_device = is_tensor(problem.X)
-    path = choose(len(problem.rows), problem.kernel.name, "working-set" if on_device else solver)
-    options: dict[str, Any] = {
-        "tol": tol, "max_iter": max_iter, "random_state": random_state, "callback": callback,
-    }  # fmt: skip
-    if path == "gram":
-        return solve(problem.with_gram(), **options)
     dual = problem.dual
+    path = choose(
+        len(problem.rows), problem.kernel.name, "working-set" if on_device else solver,
+        n_columns=problem.X.shape[1], n_classes=dual.n_classes,
+    )  # fmt: skip
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    order: dict[str, Any] = {"random_state": random_state}
+    if path == "gram":
+        with_gram = problem.with_gram()
+        if solver == "gram":
+            return solve(with_gram, **options, **order)
+        return solve_with_gram(with_gram, **options, **order)
     with workers() as team:
+        if path == "interior":
+            return _solve_interior(problem, team, solver == "auto", options, order)
         if path == "linear":
-            return solve_linear(problem.X, problem.rows, dual, team, **options)
+            return solve_linear(problem.X, problem.rows, dual, team, **options, **order)
         _examine_sample(problem)
         backend = _backend(problem, 1e6 * cache_size, team)
-        return solve_by_working_sets(dual, backend, **options)
+        return solve_by_working_sets(dual, backend, **options, **order)
+
+
+def _solve_interior(
+    problem: PointProblem,
+    team: Workers,
+    may_try: bool,
+    options: dict[str, Any],
+    order: dict[str, Any],
+) -> DualSolution:
+    """By interior points; descent may try first, and Newton steps finish what rounding left."""
+    dual = problem.dual
+    if problem.kernel.name != "linear":
+        with_gram = problem.with_gram()
+        return _interior_with_gram(with_gram, with_gram.n_points, team, options, order)
+    points = Points(problem.X, problem.rows, team)
+    squares = points.squared_norms()
+    require_finite(squares)
+    if may_try and is_easy(dual, squares):
+        rounds = min(EASY_ROUNDS, options["max_iter"])
+        tried = solve_linear(
+            problem.X, problem.rows, dual, team, **options | {"max_iter": rounds}, **order
+        )
+        if tried.converged:
+            return tried
+    solution = solve_interior(
+        principal_factor(problem.X, problem.rows),
+        dual,
+        lambda alpha: points.decision_values(points.weights(alpha), dual.n_classes),
+        team,
+        **options,
+    )
+    if solution.converged or len(problem.rows) > GRAM_LIMIT:
+        return solution
+    return _finished(problem.with_gram(), solution, options, order)
+
+
+def solve_with_gram(
+    problem: DualProblem,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    alpha: FloatArray | None = None,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """`solve`, or interior points where the Gram matrix is of low rank and C large."""
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    order: dict[str, Any] = {"random_state": random_state}
+    most = most_columns(problem.n_points, problem.rows.n_classes)
+    if not is_easy(problem.rows, problem.gram.diagonal()):
+        with one_blas_thread():
+            solution = _interior_with_gram(problem, most, Workers(), options, order)
+        if solution is not None:
+            return solution
+    return solve(problem, alpha=alpha, **options, **order)
+
+
+def _interior_with_gram(
+    problem: DualProblem,
+    most: int,
+    team: Workers,
+    options: dict[str, Any],
+    order: dict[str, Any],
+) -> DualSolution | None:
+    """By interior points if the Gram matrix has `most` columns, no more."""
+    Z = pivoted_cholesky(problem.gram, most)
+    if Z is None:
+        return None
+    solution = solve_interior(
+        Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options
+    )
+    return solution if solution.converged else _finished(problem, solution, options, order)
+
+
+def _finished(
+    problem: DualProblem, found: DualSolution, options: dict[str, Any], order: dict[str, Any]
+) -> DualSolution:
+    """Go on from a solution with Newton steps, for some rounds; the better of both."""
+    rounds = min(LAST_ROUNDS, options["max_iter"])
+    final = solve(problem, alpha=found.alpha, **options | {"max_iter": rounds}, **order)
+    best = min(found, final, key=lambda solution: solution.relative_gap)
+    return replace(
+        best, n_rounds=found.n_rounds + final.n_rounds, history=[*found.history, *final.history]
+    )
+
+
+def is_easy(rows: DualRows, squares: FloatArray) -> bool:
+    """Whether descent converges quickly, by C k(x, x)."""
+    return bool(rows.caps.mean() * squares.mean() <= EASY)
 
 
 def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backend:

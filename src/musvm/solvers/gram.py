@@ -83,7 +83,7 @@ class _Solver:
         return statement.gap_and_primal(self.rows, state.alpha.T, state.F.T)
 
     def relative_gap(self, state: _State) -> float:
-        return statement.relative_gap(*self.gap_and_primal(state))
+        return statement.relative_gap(self.rows, *self.gap_and_primal(state))
 
     def start(self, alpha: FloatArray | None) -> _State:
         """A warm start as it is or scaled to the best length, whichever is lower once feasible.
@@ -207,7 +207,7 @@ def solve(
     Parameters
     ----------
     problem : the instance to solve
-    tol : stop when gap <= tol * |P|
+    tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of rounds, at least 1
     alpha : (M, L) warm start, feasible or not: it is rescaled and projected onto the set
     random_state : orders the rows of each sweep; a fixed seed if None

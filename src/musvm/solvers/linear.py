@@ -146,6 +146,10 @@ class Points:
         np.cumsum(bounds, out=bounds)
         return bounds
 
+    def squared_norms(self) -> FloatArray:
+        """k(x, x) of every point, (M,)."""
+        return self._exact.squared_norms(self.workers)[self.rows]
+
     def weights(self, alpha: FloatArray) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
         everywhere = np.zeros((self.X.shape[0], alpha.shape[1]))
@@ -291,7 +295,7 @@ def solve_linear(
     chosen : (M,) rows of X that take part, training points first
     rows : everything about them but K
     workers : threads for surveys
-    tol : stop when gap <= tol * |P|
+    tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of rounds, at least 1
     random_state : orders the points; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
@@ -303,6 +307,7 @@ def solve_linear(
     order = random_state or np.random.RandomState(0)
     descent = _Descent(X, chosen, rows, workers)
     survey, history = rounds_until_certified(
+        rows,
         descent.survey_at_zero(),
         lambda survey: _round(descent, survey, order),
         lambda survey: _certify(descent, survey),

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from musvm._input.tensors import FloatArray
-from musvm.dual.problem import relative_gap
+from musvm.dual.problem import DualRows, relative_gap
 
 # Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
 # what is left.
@@ -39,6 +39,7 @@ S = TypeVar("S", bound=Gap)
 
 
 def rounds_until_certified(
+    rows: DualRows,
     survey: S,
     improve: Callable[[S], S | None],
     certify: Callable[[S], S],
@@ -51,6 +52,7 @@ def rounds_until_certified(
 
     Parameters
     ----------
+    rows : the problem without its Gram matrix
     survey : of the start, exact
     improve : makes one round and surveys it; None if there is nothing to improve
     certify : surveys with decision values computed afresh
@@ -62,18 +64,18 @@ def rounds_until_certified(
     """
     history: list[float] = []
     exact, best, waited = True, np.inf, 0
-    gap = relative_gap(survey.gap, survey.primal)
+    gap = relative_gap(rows, survey.gap, survey.primal)
     while len(history) < max_iter and (gap > tol or not exact or not history):
         if not exact and (gap <= tol or waited >= PATIENCE):
             survey, exact = certify(survey), True
-            best = gap = relative_gap(survey.gap, survey.primal)
+            best = gap = relative_gap(rows, survey.gap, survey.primal)
             waited = 0
             continue
         improved = improve(survey)
         if improved is None:
             break
         survey, exact = improved, False
-        gap = relative_gap(survey.gap, survey.primal)
+        gap = relative_gap(rows, survey.gap, survey.primal)
         history.append(gap)
         waited = 0 if gap < best else waited + 1
         best = min(best, gap)

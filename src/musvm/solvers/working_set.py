@@ -157,7 +157,7 @@ def solve_by_working_sets(
     ----------
     rows : the problem without its Gram matrix
     backend : computes with the Gram matrix; it starts at alpha = 0 or where `restart` put it
-    tol : stop when gap <= tol * |P|
+    tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of rounds, at least 1
     random_state : orders rows and the first working set; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
@@ -168,6 +168,7 @@ def solve_by_working_sets(
     """
     rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
     _, history = rounds_until_certified(
+        rows,
         backend.survey(rows),
         rounds.improve,
         rounds.certify,

@@ -1,0 +1,337 @@
+"""The rows of the dual as an interior-point method sees them.
+
+Every row of alpha is made of nonnegative variables x with multipliers z, and is optimal once all
+products x z vanish. With e_l = [l = y] for a training row, 0 otherwise, and F the decision values,
+
+    Simplex    training rows, and universum rows of the "sum" loss at Delta = 0
+               alpha = bound - x,  sum x fixed          z = e - F - lambda
+    Capped     universum rows of the "sum" loss
+               alpha = p - q,  p + u = c,  sum p = sum q
+               z_p = F + Delta + lambda + z_u           z_q = -F - lambda
+    Balanced   universum rows of the "max" loss
+               alpha = p - q,  sum p + u = sum q + u = c
+               z_p = F + Delta + a      z_q = -F + b    z_u = a + b
+
+A Newton step towards x z = target leaves nothing unknown but the change of F:
+
+    change of alpha = offset - B (change of F).
+
+B is the Laplacian of a graph between the labels: B_kl = -A_kl and B_kk = the sum of A_kl over the
+others, with weights A_kl >= 0. Let theta = x / z, or 1 / (z_p / p + z_u / u) + q / z_q for a
+capped row. Then
+
+    A_kl = theta_k theta_l / sum theta
+
+and for a balanced row, with P = sum theta_p, Q = sum theta_q and D = P Q + theta_u (P + Q),
+
+    A_kl = ((Q + theta_u) theta_pk theta_pl + (P + theta_u) theta_qk theta_ql
+            + theta_u (theta_pk theta_ql + theta_qk theta_pl)) / D.
+
+All of these are sums of nonnegative terms: nothing cancels, however close to the boundary.
+
+All arrays are class-major, (L, R) for R rows, of NumPy or of another library on one device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import device
+
+from musvm._input.tensors import Array, namespace
+
+# The smallest multipliers of the first point, in units of decision values. Larger ones, and
+# smaller ones, take more steps.
+FIRST_SLACK = 1.0
+NEARLY_NOTHING = 1e-12
+
+
+class Star:
+    """B = diag(theta) - theta theta' / sum theta of every row.
+
+    All differences are taken from the label with the largest theta. Its own change is a small
+    difference of large numbers; minus the sum of the others' is the same with all its digits.
+    """
+
+    def __init__(self, theta: Array) -> None:
+        xp = namespace(theta)
+        self.theta = theta
+        self.total = xp.sum(theta, axis=0)
+        rows = xp.arange(theta.shape[1], device=device(theta))
+        self._heaviest = xp.argmax(theta, axis=0), rows
+
+    def slopes(self, F: Array) -> Array:
+        """F less its mean, weighted by theta."""
+        F = F - F[self._heaviest]
+        return F - namespace(F).sum(self.theta * F, axis=0) / self.total
+
+    def balanced(self, change: Array) -> Array:
+        """The change with that of the heaviest label set to minus the sum of the others'."""
+        change[self._heaviest] = 0.0
+        change[self._heaviest] = -namespace(change).sum(change, axis=0)
+        return change
+
+    def response(self, F: Array) -> Array:
+        """-B F."""
+        return self.balanced(-self.theta * self.slopes(F))
+
+
+class DoubleStar:
+    """B of a balanced row: the labels of p, those of q, and u that both share."""
+
+    def __init__(self, p: Array, q: Array, u: Array) -> None:
+        xp = namespace(p)
+        self.p, self.q, self.u = p, q, u
+        self.P, self.Q = xp.sum(p, axis=0), xp.sum(q, axis=0)
+        self.determinant = self.P * self.Q + u[0] * (self.P + self.Q)
+        rows = xp.arange(p.shape[1], device=device(p))
+        self._heaviest = xp.argmax(p + q, axis=0), rows
+
+    def shifts(self, of_p: Array, of_q: Array) -> tuple[Array, Array]:
+        """a, b with (P + u) a + u b = of_p and u a + (Q + u) b = of_q."""
+        u = self.u[0]
+        a = (self.Q * of_p + u * (of_p - of_q)) / self.determinant
+        b = (self.P * of_q + u * (of_q - of_p)) / self.determinant
+        return a, b
+
+    def slopes(self, F: Array) -> tuple[Array, Array, Array]:
+        """The changes of z_p, z_q and z_u."""
+        xp, F = namespace(F), F - F[self._heaviest]
+        a, b = self.shifts(-xp.sum(self.p * F, axis=0), xp.sum(self.q * F, axis=0))
+        return F + a, b - F, (a + b)[None]
+
+    def response(self, F: Array) -> Array:
+        """-B F."""
+        slope_p, slope_q, _ = self.slopes(F)
+        return self.q * slope_q - self.p * slope_p
+
+
+class Cone:
+    """Some rows of one kind, strictly inside.
+
+    `x` and `z` are lists of variables and their multipliers, `dx` and `dz` their changes. alpha
+    is kept beside them: the difference that defines it would lose the digits of a small one.
+    """
+
+    alpha: Array
+    d_alpha: Array
+    x: list[Array]
+    z: list[Array]
+    dx: list[Array]
+    dz: list[Array]
+
+    def linearise(self) -> None:
+        """Prepare B and all else that depends on the current point alone."""
+        raise NotImplementedError
+
+    def graph(self) -> list[Array]:
+        """Factors g, (L, R) each, of A = sum g g'."""
+        raise NotImplementedError
+
+    def aim(self, target: float, *, corrected: bool) -> None:
+        """Set the changes of a step towards the target that leaves F alone.
+
+        `corrected` subtracts the products of the changes so far, what a linear model of x z
+        leaves out (Mehrotra).
+        """
+        raise NotImplementedError
+
+    def respond(self, dF: Array) -> None:
+        """Add to all changes what follows from a change of F."""
+        raise NotImplementedError
+
+    def snapped(self, curvature: Array) -> tuple[Array, Star | DoubleStar, Array]:
+        """alpha with every variable at its bound that would stay there, B of the others, and
+        which entries of alpha are settled with that.
+
+        A variable would stay if the slope there, the multiplier, is positive even after the move:
+        x k(x, x) < z. Descent on the row alone would put it there.
+        """
+        raise NotImplementedError
+
+    def _aims(self, target: float, corrected: bool) -> list[Array]:
+        """(target - dx dz) / z - x for every pair: the change of x where z stays."""
+        if not corrected:
+            return [target / z - x for x, z in zip(self.x, self.z, strict=True)]
+        quadruples = zip(self.x, self.z, self.dx, self.dz, strict=True)
+        return [(target - dx * dz) / z - x for x, z, dx, dz in quadruples]
+
+    @property
+    def n_products(self) -> int:
+        return sum(x.shape[0] * x.shape[1] for x in self.x)
+
+    def products(self, t: float = 0.0) -> float:
+        """The sum of x z after a step of this length."""
+        if t == 0.0:
+            return sum(_dot(x, z) for x, z in zip(self.x, self.z, strict=True))
+        quadruples = zip(self.x, self.z, self.dx, self.dz, strict=True)
+        return sum(_dot(x + t * dx, z + t * dz) for x, z, dx, dz in quadruples)
+
+    def steepest(self) -> float:
+        """1 / t for the longest step t that keeps all x and z nonnegative."""
+        pairs = zip([*self.x, *self.z], [*self.dx, *self.dz], strict=True)
+        return max(float((-change / value).max()) for value, change in pairs)
+
+    def advance(self, t: float) -> None:
+        for value, change in zip([*self.x, *self.z], [*self.dx, *self.dz], strict=True):
+            value += t * change
+        self.alpha += t * self.d_alpha
+        self._balance()
+
+    def _balance(self) -> None:
+        """Take what rounding has left in the row sums of alpha from the entries that have most."""
+        xp = namespace(self.alpha)
+        sums = xp.sum(self.alpha, axis=0)
+        widest = self.x[0] == xp.max(self.x[0], axis=0)
+        self.alpha -= widest * (sums / xp.sum(xp.astype(widest, sums.dtype), axis=0))
+
+
+def _dot(a: Array, b: Array) -> float:
+    return float(a.reshape(-1) @ b.reshape(-1))
+
+
+class Simplex(Cone):
+    """alpha = bound - x with x >= 0 and row sums that stay."""
+
+    def __init__(self, bound: Array, e: Array) -> None:
+        xp = namespace(bound)
+        x = xp.zeros_like(bound) + xp.sum(bound, axis=0) / bound.shape[0]
+        self.bound = bound
+        self.alpha = bound - x
+        self.x, self.z = [x], [FIRST_SLACK + e]
+
+    def linearise(self) -> None:
+        self.star = Star(self.x[0] / self.z[0])
+
+    def graph(self) -> list[Array]:
+        return [self.star.theta / self.star.total**0.5]
+
+    def aim(self, target: float, *, corrected: bool) -> None:
+        (v,) = self._aims(target, corrected)
+        shift = namespace(v).sum(v, axis=0) / self.star.total
+        dx = self.star.balanced(v - self.star.theta * shift)
+        self.dx, self.dz, self.d_alpha = [dx], [0.0 * v + shift], -dx
+
+    def respond(self, dF: Array) -> None:
+        slopes = self.star.slopes(dF)
+        change = self.star.balanced(self.star.theta * slopes)
+        self.dz[0] -= slopes
+        self.dx[0] += change
+        self.d_alpha -= change
+
+    def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
+        xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
+        settled = (x * curvature < z) & (x < xp.max(x, axis=0))
+        star = Star(xp.where(settled, 0.0, self.star.theta))
+        return _closed(xp.where(settled, self.bound, self.alpha), star), star, settled
+
+
+def _closed(alpha: Array, star: Star) -> Array:
+    """alpha with its row sums spread over the labels that are free."""
+    return alpha - star.theta * (namespace(alpha).sum(alpha, axis=0) / star.total)
+
+
+class Capped(Cone):
+    """alpha = p - q with 0 <= p <= c, q >= 0 and sum p = sum q; x is p, u = c - p and q."""
+
+    def __init__(self, caps: Array, zero: Array, delta: float) -> None:
+        half = zero + 0.5 * caps
+        z_u = max(FIRST_SLACK - delta, 0.0) + 0.5 * FIRST_SLACK
+        self.caps = caps
+        self.alpha = 1.0 * zero
+        self.x = [half, 1.0 * half, 1.0 * half]
+        self.z = [zero + (delta - FIRST_SLACK + z_u), zero + z_u, zero + FIRST_SLACK]
+
+    def linearise(self) -> None:
+        (p, u, q), (z_p, z_u, z_q) = self.x, self.z
+        self.theta_p = 1.0 / (z_p / p + z_u / u)
+        self.theta_q = q / z_q
+        self.star = Star(self.theta_p + self.theta_q)
+
+    graph = Simplex.graph
+
+    def aim(self, target: float, *, corrected: bool) -> None:
+        (p, u, _), (z_p, z_u, _) = self.x, self.z
+        v_p, v_u, v_q = self._aims(target, corrected)
+        slope_u = v_u * z_u / u
+        dp = self.theta_p * (v_p * z_p / p - slope_u)
+        shift = namespace(dp).sum(dp - v_q, axis=0) / self.star.total
+        dp = dp - self.theta_p * shift
+        dq = v_q + self.theta_q * shift
+        dz_u = slope_u + z_u * dp / u
+        self.dx = [dp, -dp, dq]
+        self.dz = [dz_u + shift, dz_u, 0.0 * dq - shift]
+        self.d_alpha = dp - dq
+
+    def respond(self, dF: Array) -> None:
+        (_, u, _), (_, z_u, _) = self.x, self.z
+        slope = self.star.slopes(dF)
+        dp, dq = -self.theta_p * slope, self.theta_q * slope
+        dz_u = z_u * dp / u
+        for change, more in zip(self.dx, [dp, -dp, dq], strict=True):
+            change += more
+        for change, more in zip(self.dz, [slope + dz_u, dz_u, -slope], strict=True):
+            change += more
+        self.d_alpha += dp - dq
+
+    def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
+        xp, (p, u, q), (z_p, z_u, z_q) = namespace(self.alpha), self.x, self.z
+        full, no_p, no_q = u * curvature < z_u, p * curvature < z_p, q * curvature < z_q
+        theta_p = xp.where(no_p | full, 0.0, self.theta_p)
+        theta = theta_p + xp.where(no_q, 0.0, self.theta_q)
+        # A row with nothing left to balance it stays as it is.
+        stuck = xp.max(theta, axis=0) == 0.0
+        settled = (theta == 0.0) & ~stuck
+        at_bound = xp.where(full, self.caps + 0.0 * p, 0.0)
+        star = Star(xp.where(stuck, self.star.theta, theta))
+        return _closed(xp.where(settled, at_bound, self.alpha), star), star, settled
+
+
+class Balanced(Cone):
+    """alpha = p - q with p, q >= 0 and sum p = sum q = c - u, u >= 0; x is p, q and u, (1, R)."""
+
+    def __init__(self, caps: Array, zero: Array, delta: float) -> None:
+        part = zero + caps / (zero.shape[0] + 1)
+        self.caps = caps
+        self.alpha = 1.0 * zero
+        self.x = [part, 1.0 * part, 1.0 * part[:1]]
+        self.z = [
+            zero + (FIRST_SLACK + delta), zero + FIRST_SLACK, zero[:1] + 2.0 * FIRST_SLACK,
+        ]  # fmt: skip
+
+    def linearise(self) -> None:
+        self.star = DoubleStar(*(x / z for x, z in zip(self.x, self.z, strict=True)))
+
+    def graph(self) -> list[Array]:
+        # The Cholesky factor of the 2 x 2 matrix between theta_p and theta_q.
+        p, q, u = self.star.p, self.star.q, self.star.u[0]
+        pivot = self.star.Q + u
+        return [(pivot * p + u * q) / (pivot * self.star.determinant) ** 0.5, q / pivot**0.5]
+
+    def aim(self, target: float, *, corrected: bool) -> None:
+        xp, (v_p, v_q, v_u) = namespace(self.alpha), self._aims(target, corrected)
+        a, b = self.star.shifts(xp.sum(v_p, axis=0) + v_u[0], xp.sum(v_q, axis=0) + v_u[0])
+        dp, dq = v_p - self.star.p * a, v_q - self.star.q * b
+        self.dx = [dp, dq, v_u - self.star.u * (a + b)]
+        self.dz = [0.0 * dp + a, 0.0 * dq + b, (a + b)[None]]
+        self.d_alpha = dp - dq
+
+    def respond(self, dF: Array) -> None:
+        slopes = self.star.slopes(dF)
+        thetas = self.star.p, self.star.q, self.star.u
+        changes = [-theta * slope for theta, slope in zip(thetas, slopes, strict=True)]
+        for change, more in zip([*self.dx, *self.dz], [*changes, *slopes], strict=True):
+            change += more
+        self.d_alpha += changes[0] - changes[1]
+
+    def snapped(self, curvature: Array) -> tuple[Array, DoubleStar, Array]:
+        xp = namespace(self.alpha)
+        gone = [x * curvature < z for x, z in zip(self.x, self.z, strict=True)]
+        thetas = [self.star.p, self.star.q, self.star.u]
+        # Next to nothing in place of nothing: one of the sums may have to be made up by it.
+        kept = [xp.where(g, NEARLY_NOTHING * t, t) for g, t in zip(gone, thetas, strict=True)]
+        p, q, u = (xp.where(g, 0.0, x) for g, x in zip(gone, self.x, strict=True))
+        star = DoubleStar(*kept)
+        missing = self.caps - u[0]
+        a, b = star.shifts(xp.sum(p, axis=0) - missing, xp.sum(q, axis=0) - missing)
+        return p - star.p * a - (q - star.q * b), star, gone[0] & gone[1]

@@ -1,0 +1,491 @@
+"""The interior-point method: K = Z Z' with few columns, any C and any conditioning.
+
+Let Z be (M, r), W = Z' alpha the weights (here class-major, (L, r)) and F = Z W. Descent and
+Newton steps on faces crawl where K is singular or nearly so and C is large. Here all rows stay
+strictly inside their sets (`cones.py`), all products of a variable with its multiplier are driven
+to zero together, and one Newton step of the whole is
+
+    (I + sum_i z_i z_i' (x) B_i) dW = Z' (offsets) + Z' alpha - W
+
+with B_i the Laplacian of row i: r L equations whatever M is. Adding the same vector to the weights
+of all classes changes nothing, so the last class is held at zero while solving: r (L - 1)
+equations, whose matrix is assembled from z_a z_b and the weights of the graphs, all pairs with all
+pairs, as one product of matrices. Its entries are sums of nonnegative terms, it is scaled to a unit
+diagonal before its Cholesky factor is taken, and its solutions are refined by residuals of the
+changes of alpha themselves: what is added to alpha always agrees with what is added to W.
+
+Mehrotra's predictor and corrector choose the steps, 15 to 60 of them whatever C is. M enters
+linearly: M (r L)^2 / 2 operations a step, in pieces, by BLAS.
+
+The point it ends at is interior: no entry is exactly at its bound. Entries that descent on their
+row would put there are put there, and those that remain make up for it, by the same equations, so
+that W stays what it was. What counts is then certified from this alpha with the kernel itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from musvm._input.tensors import FloatArray
+from musvm._threads import Workers
+from musvm.dual import problem as statement
+from musvm.dual._faces import project_rows
+from musvm.dual.problem import DualRows
+from musvm.dual.solution import DualSolution
+from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
+
+# Entries of an array of a piece: some twenty of them are in use at a time.
+PIECE_ENTRIES = 2**15
+# Entries of the products z_a z_b that are formed at a time: they should stay in the cache.
+PRODUCT_ENTRIES = 2**17
+# With more columns than this their products are not formed: one symmetric product per pair of
+# labels does the same.
+MANY_COLUMNS = 48
+# How much of the way to the boundary a step goes.
+NEARLY = 0.99
+# Refinements end when the residual has fallen by so much, or no longer falls.
+REFINED, MAX_REFINEMENTS = 1e-8, 4
+# Steps without a smaller gap before the method gives up: rounding is what is left.
+PATIENCE = 8
+# The products are brought down to this share of what the tolerance asks for: below, the equations
+# lose digits for nothing.
+SHARE = 0.1
+# Shares of k(x, x) by which snapping goes: all that descent would snap, then ever less of it.
+EAGERNESS = (1.0, 1e-2, 1e-4, 1e-6)
+# Times that snapping makes up for what it took from the weights.
+GIVE_BACKS = 3
+# Once the tolerance is met, so many steps towards products smaller by so much may make the solution
+# sparser.
+MORE_STEPS, MORE = 4, 1e-3
+
+
+@dataclass
+class Piece:
+    """Some rows of one kind: their columns of Z', (r, R), and where they are among all."""
+
+    rows: slice
+    Zt: FloatArray
+    cone: Cone
+    part: DualRows
+
+    def __post_init__(self) -> None:
+        self.curvature = np.maximum((self.Zt**2).sum(axis=0), np.finfo(float).tiny)
+
+    def weights(self, values: FloatArray) -> FloatArray:
+        """values Z, (L, r)."""
+        return values @ self.Zt.T
+
+
+def _pieces(Z: FloatArray, rows: DualRows) -> list[Piece]:
+    n, L = rows.n_train, rows.n_classes
+    size = max(PIECE_ENTRIES // L, 64)
+    bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
+    pieces = []
+    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        stop = min(stop, n) if start < n else stop
+        part = rows.at(np.arange(start, stop))
+        Zt = np.ascontiguousarray(Z[start:stop].T)
+        pieces.append(Piece(slice(start, stop), Zt, _cone(part), part))
+    return pieces
+
+
+def _cone(part: DualRows) -> Cone:
+    """The cone of rows that are all of one kind."""
+    zero = np.zeros((part.n_classes, part.n_points))
+    if part.n_train:
+        e = zero.copy()
+        e[part.y, np.arange(part.n_train)] = 1.0
+        return Simplex(e * part.caps, e)
+    if part.is_max:
+        return Balanced(part.caps, zero, part.delta)
+    if part.delta == 0.0:
+        return Simplex(zero + part.caps, zero)
+    return Capped(part.caps, zero, part.delta)
+
+
+# ---------------------------------------------------------------------------------------------
+# The equations
+
+
+class Equations:
+    """The matrix of the Newton step and its factor."""
+
+    def __init__(self, n_columns: int, n_classes: int, workers: Workers) -> None:
+        self.r, self.L = n_columns, n_classes
+        self.workers = workers
+        self._pairs = np.triu_indices(n_classes - 1)
+
+    def factorise(self, pieces: list[Piece]) -> None:
+        if self.r > MANY_COLUMNS:
+            H = self._by_pairs(pieces)
+        else:
+            H = self._by_products(pieces)
+        size = self.r * (self.L - 1)
+        H = H.reshape(size, size)
+        self._scale = 1.0 / np.sqrt(H.diagonal())
+        H *= self._scale
+        H *= self._scale[:, None]
+        self._factor = _cholesky(H)
+
+    def solve(self, rhs: FloatArray) -> FloatArray:
+        """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
+        scaled = rhs[:-1].ravel() * self._scale
+        solved = lapack.dpotrs(self._factor, scaled, lower=1)[0] * self._scale
+        W = np.zeros((self.L, self.r))
+        W[:-1] = solved.reshape(self.L - 1, self.r)
+        return W - W.mean(axis=0)
+
+    def _by_products(self, pieces: list[Piece]) -> FloatArray:
+        """For few columns: the products z_a z_b, a <= b, times the weights of all pairs."""
+        r, n_pairs = self.r, len(self._pairs[0])
+        sums: list[Any] = [None] * len(pieces)
+
+        def compute(which: slice) -> None:
+            for k in range(which.start, which.stop):
+                sums[k] = _weighted_products(pieces[k], n_pairs)
+
+        self.workers.each(len(pieces), compute, 1)
+        packed = sum(sums)
+        order = np.zeros((r, r), dtype=np.intp)
+        order[np.triu_indices(r)] = np.arange(r * (r + 1) // 2)
+        order = np.maximum(order, order.T)
+        H = self._empty()
+        for pair, (k, l) in enumerate(zip(*self._pairs, strict=True)):
+            H[k, :, l, :] = packed[order, pair] if k == l else -packed[order, pair]
+            H[l, :, k, :] = H[k, :, l, :]
+        return self._plus_identity(H)
+
+    def _by_pairs(self, pieces: list[Piece]) -> FloatArray:
+        """For many columns: Z' diag(weights) Z for one pair of labels after another."""
+        Zt = np.hstack([piece.Zt for piece in pieces])
+        weights = np.hstack([_pair_weights(piece.cone) for piece in pieces])
+        H = self._empty()
+        ks, ls = self._pairs
+
+        def compute(which: slice) -> None:
+            for pair in range(which.start, which.stop):
+                k, l = ks[pair], ls[pair]
+                scaled = Zt * np.sqrt(weights[pair])
+                block = blas.dsyrk(1.0, scaled.T, trans=1, lower=1)
+                block += np.tril(block, -1).T
+                H[k, :, l, :] = block if k == l else -block
+                H[l, :, k, :] = H[k, :, l, :]
+
+        self.workers.each(len(ks), compute, 1)
+        return self._plus_identity(H)
+
+    def _empty(self) -> FloatArray:
+        return np.empty((self.L - 1, self.r, self.L - 1, self.r))
+
+    def _plus_identity(self, H: FloatArray) -> FloatArray:
+        """Plus 1/2 |W|^2 of weights whose mean over the classes is taken off."""
+        diagonal = np.arange(self.r)
+        for k, l in np.ndindex(self.L - 1, self.L - 1):
+            H[k, diagonal, l, diagonal] += float(k == l) - 1.0 / self.L
+        return H
+
+
+def _pair_weights(cone: Cone) -> FloatArray:
+    """A_kl for k < l < L - 1, and for k = l the sum of A_kl over the others; (pairs, R)."""
+    factors = cone.graph()
+    L, R = factors[0].shape
+    weights = np.zeros((L * (L - 1) // 2, R))
+    for g in factors:
+        others = np.zeros_like(g)
+        others[1:] = np.cumsum(g[:-1], axis=0)
+        others[:-1] += np.cumsum(g[:0:-1], axis=0)[::-1]
+        start = 0
+        for k in range(L - 1):
+            weights[start] += g[k] * others[k]
+            weights[start + 1 : start + L - 1 - k] += g[k] * g[k + 1 : L - 1]
+            start += L - 1 - k
+    return weights
+
+
+def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
+    """sum_i z_ia z_ib A_i,kl for all a <= b and all pairs k <= l."""
+    Zt, weights = piece.Zt, _pair_weights(piece.cone)
+    r, R = Zt.shape
+    n_products = r * (r + 1) // 2
+    step = max(PRODUCT_ENTRIES // n_products, 32)
+    total = np.zeros((n_products, n_pairs))
+    for start in range(0, R, step):
+        z = Zt[:, start : start + step]
+        products = np.empty((n_products, z.shape[1]))
+        row = 0
+        for a in range(r):
+            np.multiply(z[a:], z[a], out=products[row : row + r - a])
+            row += r - a
+        total += products @ weights[:, start : start + step].T
+    return total
+
+
+def _cholesky(H: FloatArray) -> FloatArray:
+    """The lower factor of a matrix of unit diagonal, or of the nearest one that has one."""
+    ridge = 0.0
+    while True:
+        A = np.array(H.T, order="F")
+        A.flat[:: len(A) + 1] += ridge
+        factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+        if info == 0:
+            return factor
+        ridge = max(10.0 * ridge, 1e-15)
+
+
+# ---------------------------------------------------------------------------------------------
+# The steps
+
+
+class Interior:
+    """The state of the method for one problem."""
+
+    def __init__(self, Z: FloatArray, rows: DualRows, workers: Workers) -> None:
+        self.rows = rows
+        self.workers = workers
+        self.pieces = _pieces(Z, rows)
+        self.W = np.zeros((rows.n_classes, Z.shape[1]))
+        self.equations = Equations(Z.shape[1], rows.n_classes, workers)
+        self.n_products = sum(piece.cone.n_products for piece in self.pieces)
+        self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
+
+    def _map(self, function: Callable[[Piece], Any]) -> list[Any]:
+        """A function of all pieces, on several threads; the results in their order."""
+        found: list[Any] = [None] * len(self.pieces)
+
+        def compute(which: slice) -> None:
+            for k in range(which.start, which.stop):
+                found[k] = function(self.pieces[k])
+
+        self.workers.each(len(found), compute, 1)
+        return found
+
+    def _sum(self, function: Callable[[Piece], Any]) -> Any:
+        return sum(self._map(function))
+
+    def step(self, floor: float = 0.0) -> float:
+        """One predictor and corrector; its length. No product is aimed below `floor`."""
+        self._map(lambda p: p.cone.linearise())
+        self.equations.factorise(self.pieces)
+        mean = self.products() / self.n_products
+        self._direct(0.0, corrected=False)
+        t = min(1.0, self._room())
+        predicted = self._sum(lambda p: p.cone.products(t)) / self.n_products
+        centring = (predicted / mean) ** 3
+        dW = self._direct(max(centring * mean, floor), corrected=True)
+        t = min(1.0, NEARLY * self._room())
+        self._map(lambda p: p.cone.advance(t))
+        self.W += t * dW
+        self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
+        return t
+
+    def products(self) -> float:
+        """The sum of all x z: the gap, if W were the weights of alpha."""
+        return self._sum(lambda p: p.cone.products())
+
+    def _direct(self, target: float, *, corrected: bool) -> FloatArray:
+        """Set the changes of all pieces for a step towards a target, and give that of W."""
+
+        def aim(piece: Piece) -> FloatArray:
+            piece.cone.aim(target, corrected=corrected)
+            return piece.weights(piece.cone.d_alpha)
+
+        def respond(piece: Piece) -> FloatArray:
+            piece.cone.respond(change @ piece.Zt)
+            return piece.weights(piece.cone.d_alpha)
+
+        start = self.own_weights - self.W
+        dW = np.zeros_like(self.W)
+        residual = start + self._sum(aim)
+        size = first = np.linalg.norm(residual)
+        for _ in range(1 + MAX_REFINEMENTS):
+            change = self.equations.solve(residual)
+            dW += change
+            residual = start + self._sum(respond) - dW
+            size, before = np.linalg.norm(residual), size
+            if size <= REFINED * first or size > 0.5 * before:
+                break
+        return dW
+
+    def _room(self) -> float:
+        """The longest step that stays inside."""
+        steepest = max(self._map(lambda p: p.cone.steepest()))
+        return 1.0 / steepest if steepest > 0 else np.inf
+
+    def alpha(self) -> FloatArray:
+        """alpha as it is, class-major."""
+        return np.hstack([piece.cone.alpha for piece in self.pieces])
+
+    def gap_and_primal(self) -> tuple[float, float]:
+        """Of alpha as it is, with Z Z' for K."""
+
+        def survey(piece: Piece) -> FloatArray:
+            F = (self.own_weights @ piece.Zt).T
+            return np.array(statement.gap_and_primal(piece.part, piece.cone.alpha.T, F))
+
+        gap, primal = self._sum(survey)
+        return float(gap), float(primal)
+
+    def primal(self) -> float:
+        """P of the weights W."""
+        loss = self._sum(lambda p: p.part.caps @ statement.losses(p.part, (self.W @ p.Zt).T))
+        return float(loss + 0.5 * np.vdot(self.W, self.W))
+
+    def snapped(self, eagerness: float) -> FloatArray:
+        """A feasible alpha near this one with as many entries as possible at their bounds.
+
+        What that takes from the weights is given back by the entries that are left.
+        """
+        snapped = self._map(lambda p: _Snapped(p, eagerness))
+        for _ in range(GIVE_BACKS):
+            lost = self.own_weights - sum(s.weights() for s in snapped)
+            V = self.equations.solve(lost)
+            for s in snapped:
+                s.give_back(V)
+        alpha = np.hstack([s.alpha for s in snapped])
+        largest = np.abs(alpha).argmax(axis=0), np.arange(alpha.shape[1])
+        alpha[largest] -= alpha.sum(axis=0)
+        _make_feasible(self.rows, alpha)
+        return alpha
+
+
+def _make_feasible(rows: DualRows, alpha: FloatArray) -> None:
+    """Project the rows that are not, in place; the others keep their digits."""
+    n, y, caps, is_max = rows.n_train, rows.y, rows.caps, rows.is_max
+    excess = alpha[:, :n].copy()
+    excess[y, np.arange(n)] -= caps[:n]
+    a = alpha[:, n:]
+    sizes = np.maximum(a, 0.0).sum(axis=0) if is_max else a.max(axis=0, initial=0.0)
+    above = np.concatenate([excess.max(axis=0), sizes - caps[n:]])
+    outside = np.flatnonzero(above > 0.0)
+    part = np.ascontiguousarray(alpha[:, outside])
+    project_rows(part, y[outside[outside < n]], caps[outside], is_max)
+    alpha[:, outside] = part
+
+
+class _Snapped:
+    """alpha of a piece with entries at their bounds, and how the others respond."""
+
+    def __init__(self, piece: Piece, eagerness: float) -> None:
+        self.piece = piece
+        self.alpha, self.star, settled = piece.cone.snapped(piece.curvature / eagerness)
+        self.free = ~settled
+
+    def weights(self) -> FloatArray:
+        return self.piece.weights(self.alpha)
+
+    def give_back(self, V: FloatArray) -> None:
+        self.alpha -= self.free * self.star.response(V @ self.piece.Zt)
+
+
+# ---------------------------------------------------------------------------------------------
+# The loop
+
+
+class _Run:
+    """The steps of one problem until a certified solution is found."""
+
+    def __init__(
+        self,
+        interior: Interior,
+        decision_values: Callable[[FloatArray], FloatArray],
+        tol: float,
+    ) -> None:
+        self.interior = interior
+        self.decision_values = decision_values
+        self.tol = tol
+        self.history: list[float] = []
+        self.found: DualSolution | None = None
+        self._best = np.inf, interior.alpha()
+        self._n_waited = self._n_more = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether more steps would bring no more digits, or no sparser solution."""
+        return self._n_waited >= PATIENCE or self._n_more > MORE_STEPS
+
+    def step(self) -> float:
+        """One step; the relative gap after it, with Z Z' for K."""
+        interior, rows = self.interior, self.interior.rows
+        interior.step(self._floor())
+        gap, primal = interior.gap_and_primal()
+        self.history.append(statement.relative_gap(rows, gap, primal))
+        smaller = gap < self._best[0]
+        if smaller:
+            self._best = gap, interior.alpha()
+        self._n_waited = 0 if smaller else self._n_waited + 1
+        self._n_more += self.found is not None
+        return self.history[-1]
+
+    def _floor(self) -> float:
+        """What no product needs to be below."""
+        primal = self.interior.primal()
+        gain = min(primal, self.interior.rows.primal_at_zero - primal)
+        share = SHARE * (MORE if self.found else 1.0)
+        return share * self.tol * max(gain, 0.0) / self.interior.n_products
+
+    def snap(self) -> bool:
+        """Look for a certified solution nearby; whether it is as sparse as can be."""
+        for eagerness in EAGERNESS[:1] if self.found else EAGERNESS:
+            solution = self._certified(self.interior.snapped(eagerness))
+            if solution.converged:
+                self.found = solution
+                return eagerness == EAGERNESS[0]
+        return False
+
+    def solution(self) -> DualSolution:
+        """What was found, or the best point so far."""
+        if self.found is None:
+            alpha = self._best[1]
+            _make_feasible(self.interior.rows, alpha)
+            return self._certified(alpha)
+        return replace(self.found, n_rounds=len(self.history))
+
+    def _certified(self, alpha: FloatArray) -> DualSolution:
+        """Of a class-major alpha, with K itself."""
+        alpha = np.ascontiguousarray(alpha.T)
+        return DualSolution.certified(
+            self.interior.rows, alpha, self.decision_values(alpha), tol=self.tol,
+            history=self.history,
+        )  # fmt: skip
+
+
+def solve_interior(
+    Z: FloatArray,
+    rows: DualRows,
+    decision_values: Callable[[FloatArray], FloatArray],
+    workers: Workers,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """Minimise the dual of a kernel of few columns.
+
+    Parameters
+    ----------
+    Z : (M, r), Z Z' is the Gram matrix, or nearly
+    rows : the problem without it
+    decision_values : alpha, (M, L), to K alpha with the Gram matrix itself
+    workers : threads for pieces of rows
+    tol : stop at this relative gap (`relative_gap`)
+    max_iter : the largest number of steps, at least 1
+    callback : called with the number of steps done and the relative gap after each
+
+    Returns
+    -------
+    DualSolution, certified with the Gram matrix itself; the best point where rounding, or a Z too
+    far from it, keeps the method from the tolerance
+    """
+    run = _Run(Interior(Z, rows, workers), decision_values, tol)
+    while len(run.history) < max_iter and not run.is_over:
+        relative = run.step()
+        if callback is not None:
+            callback(len(run.history), relative)
+        if relative <= tol and run.snap():
+            break
+    return run.solution()
