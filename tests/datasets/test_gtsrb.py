@@ -16,6 +16,7 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from archives import CSV_HEADER, HOG, IMAGES, gtsrb_hog, gtsrb_images, write_folder, write_zip
 from musvm.datasets import ArchiveError, _gtsrb, _signs, fetch_gtsrb
+from musvm.datasets._hog import Hog, resize
 from musvm.datasets._source import open_source
 
 pytest.importorskip("skimage", reason="scikit-image computes the features")
@@ -64,7 +65,7 @@ def oracle_features(content, roi, color, features):
 
 @pytest.mark.parametrize("roi", [False, True])
 @pytest.mark.parametrize("color", [False, True])
-@pytest.mark.parametrize("features", ["hog", "images"])
+@pytest.mark.parametrize("features", ["hog-simplified", "images"])
 def test_features_are_as_documented(tmp_path, home, features, color, roi):
     members = gtsrb_images(classes=(1,), n_tracks=1)
     archive = write_zip(tmp_path / "a.zip", members)
@@ -75,6 +76,34 @@ def test_features_are_as_documented(tmp_path, home, features, color, roi):
         expected = oracle_features(members[name], box, color, features)
         # Features are kept in single precision.
         np.testing.assert_allclose(row, expected, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("roi", [False, True])
+def test_hog_is_that_of_the_whole_image_or_of_the_sign(tmp_path, home, roi):
+    members = gtsrb_images(classes=(1,), n_tracks=1)
+    signs = fetch(write_zip(tmp_path / "a.zip", members), home, roi=roi)
+    images = [_signs.read_ppm(members[name]) for name in signs.filenames]
+    images = [image[5:-5, 5:-5] if roi else image for image in images]
+    expected = Hog()(np.stack([resize(image) for image in images]))
+    np.testing.assert_allclose(signs.data, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("change", "hog"),
+    [
+        ({"color": False}, Hog(color=False)),
+        ({"color": True}, Hog()),
+        ({"gamma_correction": True}, Hog(gamma=True)),
+        ({"block_window": False}, Hog(window=False)),
+        ({"interpolation": False}, Hog(interpolation=False)),
+    ],
+    ids=str,
+)
+def test_parts_of_the_descriptor_have_names(tmp_path, home, change, hog):
+    members = gtsrb_images(classes=(1,), n_tracks=1)
+    signs = fetch(write_zip(tmp_path / "a.zip", members), home, **change)
+    images = np.stack([resize(_signs.read_ppm(members[name])) for name in signs.filenames])
+    np.testing.assert_allclose(signs.data, hog(images), rtol=1e-6, atol=1e-7)
 
 
 def test_images_have_their_shape(tmp_path, home):
@@ -152,6 +181,8 @@ def test_official_hog_from_the_folder_of_the_set(tmp_path, home):
         ({"hog_set": "HOG_04"}, "hog_set must be"),
         ({"features": "official-hog", "roi": True}, "color and roi have no effect"),
         ({"features": "official-hog", "color": True}, "color and roi have no effect"),
+        ({"features": "images", "gamma_correction": True}, "have an effect on 'hog' only"),
+        ({"features": "hog-simplified", "block_window": False}, "have an effect on 'hog' only"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters, match):
@@ -159,7 +190,7 @@ def test_wrong_parameters_are_refused(parameters, match):
         fetch_gtsrb(download_if_missing=False, **parameters)
 
 
-def no_images(content, roi, **parameters):
+def no_images(content, roi):
     raise AssertionError("features were computed although they are in the cache")
 
 
@@ -169,13 +200,23 @@ def test_features_are_cached_class_by_class(tmp_path, home, monkeypatch):
     assert len(list(home.rglob("*.npz"))) == 2
     fetch(archive, home)
     assert len(list(home.rglob("*.npz"))) == 3, "class 4 is added, the others are reused"
-    monkeypatch.setattr(_signs, "hog_of", no_images)
+    monkeypatch.setattr(_signs, "small_image", no_images)
     again = fetch(archive, home, classes=[1, 17], feature_scale=2.0)
     np.testing.assert_array_equal(again.data, 2.0 * some.data)
 
 
 @pytest.mark.parametrize(
-    "change", [{"color": True}, {"roi": True}, {"features": "images"}], ids=str
+    "change",
+    [
+        {"color": False},
+        {"roi": True},
+        {"gamma_correction": True},
+        {"block_window": False},
+        {"interpolation": False},
+        {"features": "hog-simplified"},
+        {"features": "images"},
+    ],
+    ids=str,
 )
 def test_cache_depends_on_the_parameters(tmp_path, home, change):
     archive = write_zip(tmp_path / "a.zip", gtsrb_images(classes=(1,)))
@@ -360,8 +401,10 @@ def test_checksum_of_the_users_archive_is_verified(tmp_path, home):
 def test_missing_scikit_image_is_explained(tmp_path, home, monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage.feature", None)
     archive = write_zip(tmp_path / "a.zip", gtsrb_images())
-    with pytest.raises(ImportError, match=r"needs scikit-image: pip install .musvm\[data\]"):
-        fetch(archive, home)
+    for features in ("hog-simplified", "images"):
+        with pytest.raises(ImportError, match=r"needs scikit-image: pip install .musvm\[data\]"):
+            fetch(archive, home, features=features)
+    assert fetch(archive, home).data.shape == (12, 1568), "the descriptor needs no scikit-image"
     hog = write_zip(tmp_path / "hog.zip", gtsrb_hog())
     assert fetch(hog, home, features="official-hog").data.shape == (8, 1568)
 

@@ -6,12 +6,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -22,12 +23,12 @@ from musvm._progress import Progress
 from musvm.datasets import _signs
 from musvm.datasets._download import Remote, Wanted, locate
 from musvm.datasets._files import PathLike, cached_array, get_data_home
+from musvm.datasets._hog import SIDE, Hog
 from musvm.datasets._signs import FloatArray, Roi, Sign
 from musvm.datasets._source import Source, open_source, refuse
 
-Features = Literal["hog", "images", "official-hog"]
+Features = Literal["hog", "hog-simplified", "images", "official-hog"]
 HogSet = Literal["HOG_01", "HOG_02", "HOG_03"]
-Extract = Callable[[bytes, Roi | None], FloatArray]
 
 BASE_URL = "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/"
 # The publisher states no checksums. This MD5 is the one that several independent public loaders
@@ -41,7 +42,7 @@ N_CLASSES, N_IMAGES = 43, 39209
 MAX_MEMBER = 16 * 2**20
 MAX_TOTAL = 8 * 2**30  # The images are 0.3 GiB unpacked; three sets of text files a few GiB.
 CACHE_FORMAT = 1  # Part of the key of cached features: to be raised when their meaning changes.
-CHUNK = 64  # Images per unit of parallel work, about 0.1 s.
+CHUNK = 64  # Images per unit of parallel work, 0.1 s or less.
 
 SIGN_NAMES = (
     *(f"speed limit {limit}" for limit in (20, 30, 50, 60, 70, 80)),
@@ -76,8 +77,11 @@ def fetch_gtsrb(
     *,
     features: Features = "hog",
     classes: Iterable[int] | None = None,
-    color: bool = False,
+    color: bool | None = None,
     roi: bool = False,
+    gamma_correction: bool = False,
+    block_window: bool = True,
+    interpolation: bool = True,
     hog_set: HogSet = "HOG_01",
     feature_scale: float = 1.0,
     archive: PathLike | None = None,
@@ -97,21 +101,34 @@ def fetch_gtsrb(
 
     Parameters
     ----------
-    features : {"hog", "images", "official-hog"}, default="hog"
+    features : {"hog", "hog-simplified", "images", "official-hog"}, default="hog"
         What `data` holds.
 
-        - "hog": 1568 numbers computed by scikit-image. The image is resized to 40 x 40 pixels;
-          8 orientations, cells of 5 x 5 pixels, blocks of 2 x 2 cells.
+        - "hog": histograms of oriented gradients as Dalal and Triggs define them, 1568 numbers.
+          The image is resized to 40 x 40 pixels; 8 orientations, cells of 5 x 5 pixels, blocks of
+          2 x 2 cells. They equal those of OpenCV 4, where
+          ``cv2.HOGDescriptor((40, 40), (10, 10), (5, 5), (5, 5), 8)`` computes them from
+          ``cv2.resize(image, (40, 40))``.
+        - "hog-simplified": as many numbers of the same sizes by `skimage.feature.hog`, which has
+          neither the window over a block nor the interpolation. A universum of other signs gains
+          nothing with them.
         - "images": the pixels of the image resized to 40 x 40, between 0 and 1.
         - "official-hog": the numbers that the benchmark's authors computed, from their own
           archive of text files.
     classes : iterable of int, default=None
         Official class numbers, 0 to 42, to load. None loads all that the archive has.
-    color : bool, default=False
-        Use colour: for "hog" the gradient of the strongest channel, for "images" RGB. Otherwise
-        grey.
+    color : bool, default=None
+        Use colour: for both kinds of HOG the gradient of the strongest channel, for "images" RGB.
+        Otherwise grey. None uses colour for "hog" and grey for the others.
     roi : bool, default=False
         Crop to the annotated region of interest, without the margin around the sign.
+    gamma_correction : bool, default=False
+        For "hog": gradients of the square roots of the pixels.
+    block_window : bool, default=True
+        For "hog": pixels count less the further they are from the middle of their block.
+    interpolation : bool, default=True
+        For "hog": a pixel counts for the orientations and cells nearest to it in shares. Otherwise
+        it counts for one of them.
     hog_set : {"HOG_01", "HOG_02", "HOG_03"}, default="HOG_01"
         Which of the three official sets "official-hog" reads; 1568, 1568 and 2916 numbers.
     feature_scale : float, default=1.0
@@ -185,6 +202,11 @@ def fetch_gtsrb(
     (1700003, 29)
     """
     _check_parameters(features, color, roi, hog_set)
+    hog = Hog(color is not False, gamma_correction, block_window, interpolation)
+    if features != "hog" and hog != Hog(hog.color):
+        raise ValueError(
+            "gamma_correction, block_window and interpolation have an effect on 'hog' only"
+        )
     home = get_data_home(data_home)
     wanted = Wanted(archive, sha256, home, download_if_missing, base_url, n_retries, verbose)
     is_official = features == "official-hog"
@@ -196,13 +218,12 @@ def fetch_gtsrb(
         _check_complete(path, index, verbose)
 
     path = locate(OFFICIAL_HOG if is_official else IMAGES, wanted, check)
-    extract, recipe = _extraction(features, color, hog_set)
+    recipe = _recipe(features, bool(color), hog, hog_set)
     with closing(open_source(path, max_member=MAX_MEMBER, max_total=MAX_TOTAL)) as source:
         signs = _signs.only_classes(index(source), classes, path)
         data = _all_features(
             source,
             signs if roi else [_without_roi(sign) for sign in signs],
-            extract,
             recipe,
             folder=home / "gtsrb" / "features",
             n_jobs=n_jobs,
@@ -210,12 +231,12 @@ def fetch_gtsrb(
         )
     data *= feature_scale
     target = np.array([sign.class_id for sign in signs], dtype=np.intp)
-    return (data, target) if return_X_y else _bunch(data, target, signs, features, color)
+    return (data, target) if return_X_y else _bunch(data, target, signs, features, bool(color))
 
 
-def _check_parameters(features: str, color: bool, roi: bool, hog_set: str) -> None:
-    if features not in ("hog", "images", "official-hog"):
-        raise ValueError(f'features must be "hog", "images" or "official-hog", not {features!r}')
+def _check_parameters(features: str, color: bool | None, roi: bool, hog_set: str) -> None:
+    if features not in get_args(Features):
+        raise ValueError(f"features must be one of {get_args(Features)}, not {features!r}")
     if hog_set not in HOG_LENGTHS:
         raise ValueError(f"hog_set must be one of {', '.join(HOG_LENGTHS)}, not {hog_set!r}")
     if features == "official-hog" and (color or roi):
@@ -236,18 +257,33 @@ def _check_complete(path: Path, index: Callable[[Source], list[Sign]], verbose: 
                 progress.update(1)
 
 
-def _extraction(features: Features, color: bool, hog_set: HogSet) -> tuple[Extract, list[Any]]:
-    """The function from file to numbers, and what identifies it in the key of the cache."""
+@dataclass(frozen=True)
+class Recipe:
+    """From files to numbers: one file to an array, a stack of such arrays to a row each.
+
+    `key` identifies what they compute, in the key of the cache.
+    """
+
+    read: Callable[[bytes, Roi | None], NDArray[Any]]
+    describe: Callable[[NDArray[Any]], NDArray[Any]]
+    key: list[Any]
+
+
+def _recipe(features: Features, color: bool, hog: Hog, hog_set: HogSet) -> Recipe:
     if features == "official-hog":
-        return partial(_signs.numbers_of, length=HOG_LENGTHS[hog_set]), [features, hog_set]
+        read = partial(_signs.numbers_of, length=HOG_LENGTHS[hog_set])
+        return Recipe(read, np.asarray, [features, hog_set])
+    if features == "hog":
+        return Recipe(_signs.small_image, hog, [features, asdict(hog)])
     try:
         import_module("skimage.feature")
     except ImportError as error:
         raise ImportError(
             f'features="{features}" needs scikit-image: pip install "musvm[data]"'
         ) from error
-    function = _signs.hog_of if features == "hog" else _signs.pixels_of
-    return partial(function, color=color), [features, color, version("scikit-image")]
+    function = _signs.simplified_hog_of if features == "hog-simplified" else _signs.pixels_of
+    key = [features, color, version("scikit-image")]
+    return Recipe(partial(function, color=color), np.asarray, key)
 
 
 def _without_roi(sign: Sign) -> Sign:
@@ -257,8 +293,7 @@ def _without_roi(sign: Sign) -> Sign:
 def _all_features(
     source: Source,
     signs: Sequence[Sign],
-    extract: Extract,
-    recipe: list[Any],
+    recipe: Recipe,
     *,
     folder: Path,
     n_jobs: int | None,
@@ -273,8 +308,8 @@ def _all_features(
         for _, group in groupby(signs, key=lambda sign: sign.class_id):
             members = list(group)
             rows = cached_array(
-                folder / f"{_cache_key(source, members, recipe)}.npz",
-                partial(_compute, source, members, extract, parallel, progress),
+                folder / f"{_cache_key(source, members, recipe.key)}.npz",
+                partial(_compute, source, members, recipe, parallel, progress),
                 partial(_has_rows, n_rows=len(members)),
             )
             parts.append(rows.astype(np.float64))
@@ -286,40 +321,40 @@ def _has_rows(array: NDArray[Any], n_rows: int) -> bool:
     return array.ndim == 2 and len(array) == n_rows
 
 
-def _cache_key(source: Source, signs: Sequence[Sign], recipe: list[Any]) -> str:
+def _cache_key(source: Source, signs: Sequence[Sign], key: list[Any]) -> str:
     content = source.digest(sign.member for sign in signs)
     which = [(sign.member, sign.roi) for sign in signs]
-    key = json.dumps([CACHE_FORMAT, recipe, content, which])
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
+    text = json.dumps([CACHE_FORMAT, key, content, which])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _compute(
     source: Source,
     signs: Sequence[Sign],
-    extract: Extract,
+    recipe: Recipe,
     parallel: Parallel,
     progress: Progress,
 ) -> NDArray[np.float32]:
     jobs = [(sign.member, source.read(sign.member), sign.roi) for sign in signs]
     chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
     parts = []
-    for part in parallel(delayed(_compute_chunk)(chunk, extract, source.path) for chunk in chunks):
+    for part in parallel(delayed(_compute_chunk)(chunk, recipe, source.path) for chunk in chunks):
         parts.append(part)
         progress.update(len(part))
     return np.concatenate(parts)
 
 
 def _compute_chunk(
-    jobs: Sequence[tuple[str, bytes, Roi | None]], extract: Extract, archive: Path
+    jobs: Sequence[tuple[str, bytes, Roi | None]], recipe: Recipe, archive: Path
 ) -> NDArray[np.float32]:
-    # Single precision halves the cache; its rounding is far below the noise of any image.
-    rows = []
+    arrays = []
     for member, content, roi in jobs:
         try:
-            rows.append(extract(content, roi).astype(np.float32))
+            arrays.append(recipe.read(content, roi))
         except ValueError as error:
             raise refuse(archive, f"{member}: {error}") from error
-    return np.stack(rows)
+    # Single precision halves the cache; its rounding is far below the noise of any image.
+    return recipe.describe(np.stack(arrays)).astype(np.float32)
 
 
 def _bunch(
@@ -339,6 +374,6 @@ def _bunch(
         DESCR=DESCR,
     )
     if features == "images":
-        side = _signs.SIDE
+        side = SIDE
         bunch.images = data.reshape((-1, side, side, 3) if color else (-1, side, side))
     return bunch

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from musvm.datasets._hog import BLOCK, CELL, ORIENTATIONS, SIDE, resize
 from musvm.datasets._source import Source, refuse
 
 FloatArray = NDArray[np.float64]
 Roi = tuple[int, int, int, int]
 
-SIDE = 40  # Images are resized to SIDE x SIDE pixels.
 MEMBER = re.compile(r"((?:.*/)?)(\d{5})/(\d{5})_(\d{5})\.(ppm|txt)")
 COLUMNS = ("Filename", "Roi.X1", "Roi.Y1", "Roi.X2", "Roi.Y2", "ClassId")
 
@@ -121,17 +121,31 @@ def read_ppm(content: bytes) -> NDArray[np.uint8]:
     return pixels.reshape(height, width, 3)
 
 
-def _standard_image(content: bytes, roi: Roi | None, color: bool) -> FloatArray:
-    """The image, or its region of interest, grey or RGB in [0, 1], SIDE x SIDE."""
+def _cropped(content: bytes, roi: Roi | None) -> NDArray[np.uint8]:
+    """The image, or its region of interest, in RGB."""
+    image = read_ppm(content)
+    if roi is None:
+        return image
+    x1, y1, x2, y2 = roi
+    if not (0 <= x1 < x2 <= image.shape[1] and 0 <= y1 < y2 <= image.shape[0]):
+        raise ValueError(f"the region of interest {roi} is not inside the image")
+    return image[y1:y2, x1:x2]
+
+
+def small_image(content: bytes, roi: Roi | None) -> NDArray[np.uint8]:
+    """The image, or its region of interest, in RGB, SIDE x SIDE."""
+    return resize(_cropped(content, roi))
+
+
+def _smooth_image(content: bytes, roi: Roi | None, color: bool) -> FloatArray:
+    """The image, or its region of interest, grey or RGB in [0, 1], SIDE x SIDE, by scikit-image.
+
+    Unlike `small_image` it is blurred before it is made smaller.
+    """
     from skimage.color import rgb2gray
     from skimage.transform import resize
 
-    image = read_ppm(content)
-    if roi is not None:
-        x1, y1, x2, y2 = roi
-        if not (0 <= x1 < x2 <= image.shape[1] and 0 <= y1 < y2 <= image.shape[0]):
-            raise ValueError(f"the region of interest {roi} is not inside the image")
-        image = image[y1:y2, x1:x2]
+    image = _cropped(content, roi)
     resized: FloatArray = resize(
         image / 255.0 if color else rgb2gray(image), (SIDE, SIDE), anti_aliasing=True
     )
@@ -140,21 +154,18 @@ def _standard_image(content: bytes, roi: Roi | None, color: bool) -> FloatArray:
 
 def pixels_of(content: bytes, roi: Roi | None, *, color: bool) -> FloatArray:
     """Pixels in [0, 1]: 1600 grey values, or 4800 with colour."""
-    return _standard_image(content, roi, color).ravel()
+    return _smooth_image(content, roi, color).ravel()
 
 
-def hog_of(content: bytes, roi: Roi | None, *, color: bool) -> FloatArray:
-    """1568 numbers: 7 x 7 blocks of 2 x 2 cells of 5 x 5 pixels, 8 orientations each.
-
-    With colour, each pixel counts the channel in which its gradient is largest.
-    """
+def simplified_hog_of(content: bytes, roi: Roi | None, *, color: bool) -> FloatArray:
+    """1568 numbers by scikit-image, without window and interpolation, in the sizes of `Hog`."""
     from skimage.feature import hog
 
     histogram: FloatArray = hog(
-        _standard_image(content, roi, color),
-        orientations=8,
-        pixels_per_cell=(5, 5),
-        cells_per_block=(2, 2),
+        _smooth_image(content, roi, color),
+        orientations=ORIENTATIONS,
+        pixels_per_cell=(CELL, CELL),
+        cells_per_block=(BLOCK // CELL, BLOCK // CELL),
         channel_axis=-1 if color else None,
     )
     return histogram
