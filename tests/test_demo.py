@@ -27,8 +27,8 @@ pytest.importorskip("matplotlib", reason="the demo's figure needs matplotlib")
 from matplotlib.patches import Polygon
 from typer.testing import CliRunner
 
-from musvm import demo
 from musvm.cli import app
+from musvm.experiments import demo
 
 N_PARTITIONS = 2
 

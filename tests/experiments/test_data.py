@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from musvm.experiments.data import Data, draw_partition, load_data
-from musvm.experiments.settings import SETTINGS
+from archives import gtsrb_images, write_zip
+from musvm.experiments.data import (
+    FEATURES,
+    Data,
+    MissingDataError,
+    draw_partition,
+    load_data,
+    load_points,
+)
+from musvm.experiments.settings import SETTINGS, Universum
 
 SETTING = replace(SETTINGS["gtsrb"], n_train=6, n_test=10, m=12)
 PER_CLASS = 40
@@ -86,14 +94,16 @@ def test_split_by_tracks_needs_tracks():
         draw_partition(data, SETTING, "tracks", 0, 0, "no-entry", 5)
 
 
-@pytest.mark.parametrize("dataset", ["nist", "abcdetc"])
-def test_data_without_a_download_asks_for_its_file(dataset):
-    with pytest.raises(ValueError, match="give its file"):
-        load_data(dataset)
+@pytest.mark.parametrize("dataset", ["nist", "abcdetc", "gtsrb", "isolet"])
+def test_missing_data_says_what_to_get(dataset, tmp_path):
+    for path in (None, tmp_path):
+        with pytest.raises(MissingDataError, match=r"is not there.*: get .* as --data"):
+            load_data(SETTINGS[dataset], path)
 
 
 def assert_every_table_has_enough_points(dataset, path):
-    data, setting = load_data(dataset, path), SETTINGS[dataset]
+    setting = SETTINGS[dataset]
+    data = load_data(setting, path)
     for universum in setting.universa:
         m = max(setting.m, *setting.sizes)
         part = draw_partition(data, setting, "random", 0, 0, universum.name, m)
@@ -129,7 +139,7 @@ def test_isolet_is_read_from_its_tables(tmp_path, monkeypatch):
     monkeypatch.setenv("MUSVM_DATA_HOME", str(tmp_path / "home"))
     for name, letter in (("isolet1+2+3+4.data", 2), ("isolet5.data", 26)):
         (tmp_path / name).write_text("0.5, " * 617 + f"{letter}.\n")
-    data = load_data("isolet", tmp_path)
+    data = load_data(SETTINGS["isolet"], tmp_path)
     assert data.X.shape == (2, 617)
     assert data.y.tolist() == ["B", "Z"]
 
@@ -138,4 +148,47 @@ def test_abcdetc_is_read_from_its_file_with_the_letters_that_are_needed(tmp_path
     file = tmp_path / "final.svl"
     labels = {"0": 53, "1": 54, "2": 55, "3": 56, "a": 1, "i": 9, "b": 2}
     file.write_text("".join(f"{label} 4950:1\n" for label in labels.values()))
-    assert load_data("abcdetc", file).y.tolist() == ["0", "1", "2", "3", "a", "i"]
+    assert load_data(SETTINGS["abcdetc"], file).y.tolist() == ["0", "1", "2", "3", "a", "i"]
+
+
+def test_signs_come_from_all_archives_of_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUSVM_DATA_HOME", str(tmp_path / "home"))
+    name = "GTSRB_Final_Training_Images.{}.zip"
+    write_zip(tmp_path / name.format("a"), gtsrb_images(classes=(1, 4)))
+    write_zip(tmp_path / name.format("b"), gtsrb_images(classes=(4, 17), seed=1))
+    data = load_points("gtsrb", tmp_path, [1, 4, 17])
+    assert data.X.shape == (18, 1568)
+    assert sorted(data.y.tolist()) == [1] * 6 + [4] * 6 + [17] * 6
+    assert len(set(data.tracks)) == 6
+    with pytest.raises(ValueError, match=r"classes \[2\] are not in"):
+        load_points("gtsrb", tmp_path, [1, 2])
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_features_have_names(features, tmp_path, monkeypatch):
+    pytest.importorskip("skimage", reason="scikit-image computes the simplified features")
+    monkeypatch.setenv("MUSVM_DATA_HOME", str(tmp_path / "home"))
+    archive = write_zip(tmp_path / "a.zip", gtsrb_images(classes=(1,)))
+    data = load_points("gtsrb", archive, [1], features)
+    assert data.X.shape == (6, 1568)
+    usual = load_points("gtsrb", archive, [1])
+    assert np.array_equal(data.X, usual.X) == (features == "hog")
+
+
+def test_a_universum_may_take_the_same_number_of_every_sign():
+    setting = replace(SETTING, universa=(Universum("both", (17, 25), even=True),))
+    data = numbered_signs()
+    part = draw_partition(data, setting, "random", 0, 0, "both", 12)
+    signs, counts = np.unique(data.y[part.universum[:, 0].astype(int)], return_counts=True)
+    assert (signs.tolist(), counts.tolist()) == ([17, 25], [6, 6])
+    with pytest.raises(ValueError, match="universum both has 80 points, fewer than 100"):
+        draw_partition(data, setting, "random", 0, 0, "both", 100)
+
+
+def test_a_universum_without_labels_are_averages_of_one_point_of_each_class():
+    setting = replace(SETTING, universa=(Universum("random-average"),))
+    part = draw_partition(numbered_signs(), setting, "random", 0, 0, "random-average", 9)
+    own = [part.X[part.y == label, 0] for label in (1, 4, 5)]
+    possible = {(a + b + c) / 3 for a in own[0] for b in own[1] for c in own[2]}
+    for value in part.universum[:, 0]:
+        assert min(abs(value - p) for p in possible) < 1e-9

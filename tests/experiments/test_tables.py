@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,32 +14,41 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import ttest_rel
 
-from musvm.experiments.page import make_page, section, variants
+from musvm.experiments import components, curves, figures, open_set, paper, tables, universa
+from musvm.experiments.experiment import read_results
 from musvm.experiments.protocol import Study
-from musvm.experiments.run import _conditions, cells_of, write_results
 from musvm.experiments.settings import SETTINGS, TABLE_2, TABLE_3, TABLE_4
-from musvm.experiments.tables import describe, groups_of, markdown, paired
+from musvm.experiments.statistics import paired
+from musvm.experiments.tables import describe, groups_of, section, table_of
+
+STUDY = Study(SETTINGS["gtsrb"])
 
 
-def made_up(table, dataset="gtsrb", partitions=3, criterion="cv", **departures):
-    """Results whose errors can be recognised: 10 % plus the position of the cell."""
-    study = Study(dataset, **departures)
-    cells = [
-        {
-            **vars(cell),
-            "svm": {"error": 0.10 + 0.001 * cell.partition},
-            "mu_svm": {"error": 0.08 + 0.002 * cell.partition},
-            "either": {"error": 0.09},
-            "times": {"seconds": 9.0, "cpu_seconds": 4.0 if cell.criterion == "cv" else 1.0},
-        }
-        for cell in cells_of(table, study, partitions, criterion)
-    ]
+def outcome(cell):
+    """Errors that can be recognised."""
     return {
-        "table": table,
-        "partitions": partitions,
-        "conditions": {"musvm": "0", **_conditions(study)},
-        "cells": cells,
+        **cell,
+        "svm": {"error": 0.10 + 0.001 * cell["partition"]},
+        "mu_svm": {"error": 0.08 + 0.002 * cell["partition"]},
+        "either": {"error": 0.09},
+        "times": {"seconds": 9.0, "cpu_seconds": 4.0 if cell["criterion"] == "cv" else 1.0},
     }
+
+
+def made_up(table, study=STUDY, partitions=3, criterion="cv"):
+    """Results of a table."""
+    experiment = tables.experiment(table, study, partitions, criterion)
+    return {
+        "experiment": experiment.name,
+        "versions": {"musvm": "0"},
+        "conditions": {**experiment.conditions, "code": "0"},
+        "cells": [outcome(task) for task in experiment.tasks],
+    }
+
+
+def markdown(results):
+    conditions = results["conditions"]
+    return table_of(conditions["table"], conditions["setting"], results["cells"])
 
 
 def rows(text):
@@ -66,8 +77,9 @@ def test_paired_statistics_are_scipys(ours, reference):
 
 def test_table_2_sets_the_papers_errors_beside_ours():
     text = rows(markdown(made_up("table2")))
-    assert text[2] == ["plain SVM", "10.10 (0.10)", "7.47 (0.92)", "–", "–"]
-    assert text[3][:4] == ["MU-SVM, no-entry", "8.20 (0.20)", "6.57 (0.59)", "-1.90 ± 0.06"]
+    assert text[2] == ["plain SVM", "10.10 (0.10)", "7.47 (0.92)", "–", "–", "–"]
+    assert text[3][:4] == ["MU-SVM, no-entry", "8.20 (0.20)", "6.57 (0.59)", "−1.90 ± 0.06"]
+    assert text[3][5] == "−0.90"
     assert text[5][:3] == ["MU-SVM, road-work", "8.20 (0.20)", "6.88 (0.87)"]
 
 
@@ -94,12 +106,12 @@ def test_timing_gives_the_papers_ratio_for_its_own_data_only():
     assert text[0][1:6] == ["9.00 (0.00)", "4.00 (0.00)", "1.00", "4413", "1.00"]
     assert text[1][1:6] == ["9.00 (0.00)", "1.00 (0.00)", "0.25", "1583", "0.36"]
     assert text[-1][0] == "leave-one-out, exact"
-    assert {line[4] for line in rows(markdown(made_up("timing", "digits")))[2:]} == {"–"}
+    assert {line[4] for line in rows(markdown(made_up("timing", Study())))[2:]} == {"–"}
 
 
 def test_the_stand_in_shows_the_figures_of_what_it_stands_for():
-    assert rows(markdown(made_up("table2", "nist")))[2][2] == "26.15 (2.08)"
-    assert rows(markdown(made_up("table2", "digits")))[2][2] == "–"
+    assert rows(markdown(made_up("table2", Study(SETTINGS["nist"]))))[2][2] == "26.15 (2.08)"
+    assert rows(markdown(made_up("table2", Study())))[2][2] == "–"
 
 
 @pytest.mark.parametrize("published", [TABLE_2, TABLE_3])
@@ -118,7 +130,7 @@ def test_partitions_may_come_in_any_order():
     results = made_up("table2")
     shuffled = copy.deepcopy(results)
     shuffled["cells"].reverse()
-    for group in groups_of(shuffled):
+    for group in groups_of(shuffled["cells"]):
         assert [cell["partition"] for cell in group.cells] == [0, 1, 2]
 
 
@@ -127,16 +139,17 @@ def test_partitions_may_come_in_any_order():
     [
         ({"split": "tracks"}, "physical sign"),
         ({"loss": "max"}, "eq. (2)"),
-        ({"weight": "searched"}, "C*/C is searched"),
-        ({"universum": "random-average"}, "averages"),
-        ({"model": "one-vs-rest"}, "binary"),
-        ({"ties": "hinge"}, "hinge"),
-        ({"criterion": "span"}, "span of every support vector"),
+        ({"model": "one-vs-rest"}, "per class against the rest"),
+        ({"model": "one-vs-one"}, "per pair of classes"),
+        ({"features": "roi"}, "Features: roi"),
     ],
 )
 def test_the_description_says_what_departs_from_the_paper(departure, said):
-    assert said in describe(made_up("table2", **departure))
-    assert said not in describe(made_up("table2"))
+    usual, other = made_up("table2"), made_up("table2", replace(STUDY, **departure))
+    assert said in describe(other["conditions"], other["cells"])
+    assert said not in describe(usual["conditions"], usual["cells"])
+    bound = made_up("table2", criterion="span")
+    assert "span of every support vector" in describe(bound["conditions"], bound["cells"])
 
 
 def test_the_verdict_is_told_from_the_figures():
@@ -149,37 +162,65 @@ def test_the_verdict_is_told_from_the_figures():
     assert "neither clearly more nor clearly fewer errors" in section(even)
 
 
-def test_averages_are_not_taken_for_the_universum_whose_place_they_take():
-    text = section(made_up("table2", partitions=10, universum="random-average"))
-    assert "- random-average: the MU-SVM makes 1.55 points fewer errors" in text
-    assert "no-entry" not in text
-    assert "In the paper" not in text
+def made_up_paper(with_nist, tmp_path):
+    if with_nist:
+        (tmp_path / "nist.npz").write_bytes(b"")
+    experiment = paper.experiment(tmp_path, 3, 0)
+    return experiment, {
+        "experiment": experiment.name,
+        "versions": {"musvm": "0"},
+        "conditions": {**experiment.conditions, "code": "abc"},
+        "cells": [outcome(task) for task in experiment.tasks],
+    }
 
 
-def test_variants_are_named_by_what_they_change():
-    departures = [{}, {"loss": "max"}, {"ties": "hinge"}, {"criterion": "span"}, {"partitions": 5}]
-    files = [made_up("table2", **{"partitions": 10, **changes}) for changes in departures]
-    names = [line[0] for line in rows(variants(files))[2:]]
-    assert names == [
-        *("the paper's protocol", "loss max", "ties hinge", "criterion span", "5 partitions")
+@pytest.mark.parametrize("with_nist", [False, True])
+def test_the_page_of_both_papers_has_every_table(with_nist, tmp_path):
+    experiment, results = made_up_paper(with_nist, tmp_path)
+    page = experiment.page(results)
+    lines = rows(page)
+    assert ["MU-SVM, no-entry", "1000", "8.20 (0.20)", "6.41 (0.60)"] in [x[:4] for x in lines]
+    assert ["others", "one-vs-one", "8.20 (0.20)"] in [x[:3] for x in lines]
+    assert ("NIST" in page) == with_nist
+    assert "sources `abc`" in page
+    tasks = [tuple(task.items()) for task in experiment.tasks]
+    assert len(set(tasks)) == len(tasks), "a task is done twice"
+
+
+def test_curves_pair_errors_of_the_same_partition():
+    experiment = curves.experiment(3, 0)
+    cells = [
+        {**task, "svm": 0.2 + 0.1 * task["partition"], "mu_svm": 0.1 + 0.1 * task["partition"]}
+        for task in experiment.tasks
     ]
+    results = {
+        "experiment": "curves",
+        "versions": {"musvm": "0"},
+        "conditions": {**experiment.conditions, "code": "abc"},
+        "cells": cells[::-1],
+    }
+    line = next(line for line in rows(experiment.page(results)) if line[0] == "20")
+    assert line[1:4] == ["30.00 (10.00)", "20.00 (10.00)", "−10.00 ± 0.00"]
 
 
-def test_the_page_replaces_every_marker(tmp_path):
-    write_results(made_up("table2"), tmp_path / "table2_gtsrb.json")
-    (tmp_path / "tables.md.in").write_text(
-        "before\n\n<!-- results: table2_gtsrb -->\n\n<!-- variants: table2_gtsrb -->\nafter\n"
-    )
-    page = make_page(tmp_path)
-    assert page.startswith("before\n\nTraffic signs")
-    assert page.endswith("after\n")
-    assert "<!--" not in page
+PAGES = {
+    "tables": paper.page,
+    "curves": curves.page,
+    "components": components.page,
+    "universa": universa.page,
+    "open_set": open_set.page,
+    "figures": figures.page,
+    "timing_gtsrb": tables.page,
+}
 
 
-def test_the_committed_page_is_what_its_results_files_make(request):
-    folder = request.config.rootpath / "docs" / "results"
-    page = (folder / "tables.md").read_text(encoding="utf-8")
-    assert page == make_page(folder), "write it again: python -m musvm.experiments.page"
-    cited = re.findall(r"<!-- \w+: ([^>]+?) -->", (folder / "tables.md.in").read_text())
-    present = {path.stem for path in folder.glob("*.json")}
-    assert {name for names in cited for name in names.split()} <= present
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+FILES = sorted(path for path in RESULTS.glob("*.json") if path.stem in PAGES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_committed_page_is_what_its_results_file_makes(path):
+    page = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert page == PAGES[path.stem](read_results(path))
+    for figure in re.findall(r"\]\((\w[^)]*\.png)\)", page):
+        assert 0 < (RESULTS / figure).stat().st_size < 300_000

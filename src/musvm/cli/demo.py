@@ -14,7 +14,7 @@ from musvm.cli._app import app, examples
 from musvm.cli._terminal import fail, table, with_progress
 
 if TYPE_CHECKING:
-    from musvm.demo import Summary
+    from musvm.experiments.demo import Summary
 
 
 @app.command(
@@ -44,7 +44,7 @@ def demo(
     """
     if not no_figure:
         _check_figure_path(figure)
-    from musvm import demo as study
+    from musvm.experiments import demo as study
 
     outcomes = list(
         with_progress(

@@ -10,31 +10,53 @@ training side, and draws the images of each side from its own signs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from musvm._input.tensors import FloatArray, IntArray
-from musvm.datasets import fetch_gtsrb, fetch_isolet, load_abcdetc, load_nist
-from musvm.experiments.settings import SETTINGS, Setting
+from musvm.datasets import fetch_gtsrb, fetch_isolet, load_abcdetc, load_mnist, load_nist
+from musvm.experiments.settings import Setting, Universum
+from musvm.universum import random_average
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+# How traffic signs are turned into numbers: parameters of `fetch_gtsrb`.
+FEATURES: dict[str, dict[str, Any]] = {
+    "hog": {},
+    "gamma": {"gamma_correction": True},
+    "grey": {"color": False},
+    "no-window": {"block_window": False},
+    "no-interpolation": {"interpolation": False},
+    "neither": {"block_window": False, "interpolation": False},
+    "roi": {"roi": True},
+    "simplified": {"features": "hog-simplified"},
+}
+# Data set: the name of its file, or of one of its files, and where it comes from.
+ARCHIVES = {
+    "gtsrb": (
+        "GTSRB_Final_Training_Images*.zip",
+        "GTSRB_Final_Training_Images.zip from "
+        "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/",
+    ),
+    "nist": ("nist*.npz", "nist_digits_letters.npz (see musvm.datasets.load_nist)"),
+    "abcdetc": ("*.svl", "final.svl, which the authors of ABCDETC hand out on request"),
+    "isolet": ("isolet*.zip", "isolet.zip from https://archive.ics.uci.edu/static/public/54/"),
+    "mnist": ("mnist/train-images*", "the four original files of MNIST, in a folder mnist"),
+}
 
 
-@dataclass(frozen=True)
-class Features:
-    """How the traffic signs are turned into numbers; no other data set has a choice."""
-
-    color: bool = False
-    roi: bool = False
-    scale: float = 1.0
-
-
-DEFAULT_FEATURES = Features()
+class MissingDataError(FileNotFoundError):
+    """A data set is not where it was looked for; the message says where to get it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +65,7 @@ class Data:
 
     X: FloatArray
     y: Any
-    tracks: IntArray | None
+    tracks: IntArray | None = None
 
     @property
     def digest(self) -> str:
@@ -65,42 +87,103 @@ class Partition:
 
 
 def load_data(
-    dataset: str,
-    path: Path | None = None,
-    features: Features = DEFAULT_FEATURES,
-    n_jobs: int | None = None,
+    setting: Setting, path: Path | None = None, features: str = "hog", n_jobs: int | None = None
 ) -> Data:
-    """Read a data set from a file or folder, or get it where that is possible.
+    """The points of a setting, read from a file or from the files of a folder.
 
     Raises
     ------
-    ValueError
-        If a path is missing, or given to a data set that comes with scikit-learn.
+    MissingDataError
+        If there is no such file.
     """
-    setting = SETTINGS[dataset]
-    wanted = list(chain(setting.classes, *(universum.labels for universum in setting.universa)))
-    if dataset == "gtsrb":
-        signs: Any = fetch_gtsrb(
-            classes=wanted,
-            color=features.color,
-            roi=features.roi,
-            feature_scale=features.scale,
-            archive=path,
-            n_jobs=n_jobs,
-        )
-        return Data(signs.data, signs.target, signs.tracks)
-    if dataset == "isolet":
-        letters: Any = fetch_isolet(archive=path)
-        return Data(letters.data, letters.target, None)
+    labels = list(chain(setting.classes, *(universum.labels for universum in setting.universa)))
+    return load_points(setting.dataset, path, labels, features, n_jobs)
+
+
+def load_points(
+    dataset: str,
+    path: Path | None,
+    labels: Iterable[Any],
+    features: str = "hog",
+    n_jobs: int | None = None,
+) -> Data:
+    """The points of a data set that have these labels."""
+    wanted = list(labels)
     if dataset == "digits":
-        if path is not None:
-            raise ValueError("the digits come with scikit-learn and are not read from a file")
         images, digits = load_digits(return_X_y=True)
-        return Data(images / 16.0, digits, None)
-    if path is None:
-        raise ValueError(f"the data set {dataset} cannot be downloaded: give its file")
-    characters: Any = (load_nist if dataset == "nist" else load_abcdetc)(path, classes=wanted)
-    return Data(characters.data, characters.target, None)
+        return _only(Data(images / 16.0, digits), wanted)
+    files = _find(dataset, path)
+    if dataset == "gtsrb":
+        return _load_signs(files, wanted, features, n_jobs)
+    if dataset == "isolet":
+        letters: Any = fetch_isolet(archive=files[0])
+        return _only(Data(letters.data, letters.target), wanted)
+    if dataset == "mnist":
+        mnist: Any = load_mnist(files[0].parent, classes=wanted)
+        return Data(mnist.data, mnist.target)
+    characters: Any
+    if dataset == "abcdetc":
+        characters = load_abcdetc(files[0], classes=wanted)
+    else:
+        # 28 x 28 pixels, like MNIST's images, or the 100 x 100 of ABCDETC.
+        size: Any = "images28" if features == "images28" else "bits100"
+        characters = load_nist(files[0], features=size, classes=wanted)
+    return Data(characters.data, characters.target)
+
+
+def _find(dataset: str, path: Path | None) -> list[Path]:
+    """The files of a data set: the one given, or those of a folder that have its name."""
+    pattern, source = ARCHIVES[dataset]
+    if path is not None and not path.is_dir():
+        return [path]
+    found = sorted(path.glob(pattern)) if path is not None else []
+    # Loaders that read unpacked archives are given the folder.
+    unpacked = {"gtsrb": "**/GT-*.csv", "isolet": "isolet*.data"}.get(dataset)
+    if path is not None and unpacked and not found and any(path.glob(unpacked)):
+        return [path]
+    if not found:
+        place = "" if path is None else f" in {path}"
+        raise MissingDataError(
+            f"the data set {dataset} is not there{place}: get {source}, and give the file or its "
+            "folder as --data"
+        )
+    return found
+
+
+def _load_signs(archives: list[Path], labels: list[int], features: str, n_jobs: int | None) -> Data:
+    """Signs from the archives that have them; the official archive has all."""
+    parts = []
+    missing = set(labels)
+    for archive in archives:
+        here = missing if len(archives) == 1 else missing & _classes_in(archive)
+        if here:
+            parts.append(
+                fetch_gtsrb(
+                    classes=sorted(here), archive=archive, n_jobs=n_jobs, **FEATURES[features]
+                )
+            )
+            missing = missing - here
+    if missing:
+        raise ValueError(f"classes {sorted(missing)} are not in {', '.join(map(str, archives))}")
+    X, y, tracks = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("data", "target", "tracks")
+    )
+    return Data(X, y, tracks)
+
+
+def _classes_in(archive: Path) -> set[int]:
+    try:
+        with ZipFile(archive) as file:
+            names = file.namelist()
+    except BadZipFile as error:
+        raise ValueError(f"{archive}: not a complete zip archive ({error})") from error
+    return {int(match[1]) for name in names if (match := re.search(r"/GT-(\d{5})\.csv$", name))}
+
+
+def _only(data: Data, labels: list[Any]) -> Data:
+    rows = _rows(data, labels)
+    return Data(data.X[rows], data.y[rows])
 
 
 def draw_partition(
@@ -114,20 +197,33 @@ def draw_partition(
     sides = [_sides_of_class(data, label, setting, split, rng) for label in setting.classes]
     train = rng.permutation(np.concatenate([side[0] for side in sides]))
     test = np.concatenate([side[1] for side in sides])
-    names = [candidate.name for candidate in setting.universa]
-    position = names.index(universum)
-    pool = _rows(data, setting.universa[position].labels)
-    if m > len(pool):
-        raise ValueError(f"universum {universum} has {len(pool)} points, fewer than {m}")
-    chosen = np.random.default_rng([seed, number, position]).permutation(pool)[:m]
+    chosen = setting.universum(universum)
+    position = setting.universa.index(chosen)
+    if chosen.labels:
+        own_rng = np.random.default_rng([seed, number, position])
+        points = data.X[_universum_rows(data, chosen, m, own_rng)]
+    else:
+        points = random_average(data.X[train], data.y[train], m, random_state=number)
     return Partition(
         data.X[train],
         data.y[train],
         data.X[test],
         data.y[test],
-        data.X[chosen],
+        points,
         data.tracks[train] if split == "tracks" and data.tracks is not None else None,
     )
+
+
+def _universum_rows(data: Data, universum: Universum, m: int, rng: np.random.Generator) -> IntArray:
+    if universum.even:
+        each = m // len(universum.labels)
+        pools = [rng.permutation(_rows(data, [label])) for label in universum.labels]
+        rows = np.concatenate([pool[:each] for pool in pools])
+    else:
+        rows = rng.permutation(_rows(data, universum.labels))[:m]
+    if len(rows) < m:
+        raise ValueError(f"universum {universum.name} has {len(rows)} points, fewer than {m}")
+    return rows
 
 
 def _sides_of_class(

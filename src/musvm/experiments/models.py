@@ -1,39 +1,40 @@
 """The kinds of model that experiments compare, each with a way to judge parameters.
 
     Direct       the multiclass universum SVM, judged by `UniversumSVCCV`
-    OneVsRest    the baseline: one binary universum SVM per class against the rest, the largest
-                 value wins; this is how a binary universum SVM is used on several classes
+    Binary       binary universum SVMs, judged by cross-validation: "one-vs-rest", one per class
+                 against the rest, where the largest value wins; or "one-vs-one", one per pair of
+                 classes on their points alone, where the most wins win, and among equals the
+                 largest sum of values
 
-The binary problems of the baseline are those of `UniversumSVC` with two classes. It gets the C*/C
-of the direct model, so that a universum point weighs the same against a training point in both.
+The binary problems are those of `UniversumSVC` with two classes. They get the C*/C of the direct
+model, so that a universum point weighs the same against a training point in both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Protocol
+from itertools import combinations, product
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm._input.tensors import FloatArray
-from musvm.dual.problem import UniversumLoss
-from musvm.experiments.data import Partition
+from musvm.experiments.data import FloatArray, Partition
 from musvm.experiments.settings import FOLDS
+
+Loss = Literal["sum", "max"]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Parameters, and what the points left out say of them; `weight` is C*/C, 0 without."""
+    """Parameters, and the error of the points left out; `weight` is C*/C, 0 without."""
 
     C: float
     weight: float
     delta: float
     error: float
-    hinge: float
 
 
 class ModelFamily(Protocol):
@@ -61,7 +62,7 @@ class Direct:
 
     kernel: str
     gamma: float
-    loss: UniversumLoss
+    loss: Loss
     criterion: str
 
     def judge(
@@ -83,7 +84,7 @@ class Direct:
         is_plain = not any(weights)
         universum = None if is_plain else part.universum
         results = search.fit(part.X, part.y, universum, groups=part.groups).results_
-        names = ("C", "universum_weight", "delta", "error", "hinge")
+        names = ("C", "universum_weight", "delta", "error")
         rows = zip(*(results[name].tolist() for name in names), strict=True)
         # The search keeps the plain SVM among its candidates; here it was judged before.
         return [Judged(*row) for row in rows if is_plain or row[1] > 0]
@@ -93,12 +94,13 @@ class Direct:
 
 
 @dataclass(frozen=True)
-class OneVsRest:
+class Binary:
     """Binary universum SVMs, judged by cross-validation."""
 
+    scheme: Literal["one-vs-rest", "one-vs-one"]
     kernel: str
     gamma: float
-    loss: UniversumLoss
+    loss: Loss
 
     def judge(
         self,
@@ -109,29 +111,32 @@ class OneVsRest:
     ) -> list[Judged]:
         judged = []
         for C, weight, delta in product(Cs, weights, deltas):
-            unknown = Judged(C, weight, delta, np.nan, np.nan)
-            margins = np.concatenate(list(self._left_out_margins(unknown, part)))
-            error, hinge = np.mean(margins <= 0), np.maximum(0.0, 1.0 - margins).mean()
-            judged.append(Judged(C, weight, delta, float(error), float(hinge)))
+            wrong = list(self._wrong(Judged(C, weight, delta, np.nan), part))
+            judged.append(Judged(C, weight, delta, sum(wrong) / len(part.y)))
         return judged
 
-    def fit(self, judged: Judged, X: Any, y: Any, universum: Any) -> OneVsRestModel:
+    def fit(self, judged: Judged, X: Any, y: Any, universum: Any) -> OneVsRest | OneVsOne:
         classes = np.unique(y)
-        models = [_fit(self, judged, X, y == label, universum) for label in classes]
-        return OneVsRestModel(classes, models)
+        if self.scheme == "one-vs-rest":
+            models = [_fit(self, judged, X, y == label, universum) for label in classes]
+            return OneVsRest(classes, models)
+        pairs = list(combinations(range(len(classes)), 2))
+        rows = [np.flatnonzero(np.isin(y, classes[list(pair)])) for pair in pairs]
+        models = [
+            _fit(self, judged, X[kept], y[kept] == classes[k], universum)
+            for (k, _), kept in zip(pairs, rows, strict=True)
+        ]
+        return OneVsOne(classes, pairs, models)
 
-    def _left_out_margins(self, judged: Judged, part: Partition) -> Iterator[FloatArray]:
+    def _wrong(self, judged: Judged, part: Partition) -> Iterator[int]:
+        """Errors in each fold that is left out."""
         for kept, left in folds_of(part).split(part.X, part.y, part.groups):
             model = self.fit(judged, part.X[kept], part.y[kept], part.universum)
-            F = model.decision_values(part.X[left])
-            rows, own = np.arange(len(left)), np.searchsorted(model.classes, part.y[left])
-            own_values = F[rows, own].copy()
-            F[rows, own] = -np.inf
-            yield own_values - F.max(axis=1)
+            yield int(np.sum(model.predict(part.X[left]) != part.y[left]))
 
 
 @dataclass(frozen=True)
-class OneVsRestModel:
+class OneVsRest:
     """Fitted binary models, one per class."""
 
     classes: Any
@@ -144,9 +149,26 @@ class OneVsRestModel:
         return self.classes[self.decision_values(X).argmax(axis=1)]
 
 
-def _fit(
-    family: Direct | OneVsRest, judged: Judged, X: Any, y: Any, universum: Any
-) -> UniversumSVC:
+@dataclass(frozen=True)
+class OneVsOne:
+    """Fitted binary models, one per pair of classes; the first of a pair is the positive one."""
+
+    classes: Any
+    pairs: list[tuple[int, int]]
+    models: list[UniversumSVC]
+
+    def predict(self, X: FloatArray) -> Any:
+        wins, sums = np.zeros((2, len(X), len(self.classes)))
+        for (k, l), model in zip(self.pairs, self.models, strict=True):
+            value = model.decision_function(X)
+            for label, own in ((k, value), (l, -value)):
+                wins[:, label] += own > 0
+                sums[:, label] += own
+        # Sums are squeezed below one half, so that they decide between equal wins only.
+        return self.classes[(wins + np.arctan(sums) / np.pi * 0.99).argmax(axis=1)]
+
+
+def _fit(family: Direct | Binary, judged: Judged, X: Any, y: Any, universum: Any) -> UniversumSVC:
     model = UniversumSVC(
         judged.C,
         kernel=family.kernel,

@@ -1,7 +1,8 @@
-"""The data sets of the experiments, their sizes (the paper's Table 1), and the paper's figures.
+"""The data sets of the experiments, their sizes (the paper's Table 1), and the papers' figures.
 
-`gtsrb` and `abcdetc` are the paper's. `nist` is a stand-in for `abcdetc`, which its authors hand
-out on request only; `isolet` and `digits` are ours, the latter because it needs no download.
+`gtsrb` and `abcdetc` are those of the paper of 2016; `sequel` are the traffic signs as the sequel
+of 2019 uses them. `nist` is a stand-in for `abcdetc`, which its authors hand out on request only;
+`isolet` and `digits` are ours, the latter because it needs no download.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 C_GRID = tuple(10.0**k for k in range(-4, 4))
+C_GRID_2019 = tuple(2.0**k for k in range(-3, 4))
 DELTA_GRID = (0.0, 0.01, 0.05, 0.1)
 FOLDS = 5
 PARTITIONS = 10
@@ -20,10 +22,15 @@ Published = tuple[float, float]
 
 @dataclass(frozen=True)
 class Universum:
-    """A universum: its name on the command line and in tables, and the labels it is drawn from."""
+    """A universum: its name in tables, and the labels it is drawn from.
+
+    Without labels it is made: averages of training points, one of each class. With `even`, all
+    labels give the same number of points.
+    """
 
     name: str
-    labels: tuple[Any, ...]
+    labels: tuple[Any, ...] = ()
+    even: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,16 +39,19 @@ class Setting:
 
     Attributes
     ----------
+    dataset : which data, see `musvm.experiments.data`
     classes : the labels to tell apart
     n_train, n_test : training and test points per class
     m : universum points in Tables 2 and 3
     sizes : universum points in Table 4
     kernel, gamma : of all models
-    universa : the two universa
+    universa : what is compared
     what : one line on the data, for the tables
     published : the data set whose figures in the paper stand beside ours; "" for none
+    Cs : the grid of C
     """
 
+    dataset: str
     classes: tuple[Any, ...]
     n_train: int
     n_test: int
@@ -52,6 +62,10 @@ class Setting:
     universa: tuple[Universum, ...]
     what: str
     published: str = ""
+    Cs: tuple[float, ...] = C_GRID
+
+    def universum(self, name: str) -> Universum:
+        return next(universum for universum in self.universa if universum.name == name)
 
 
 _CHARACTERS: dict[str, Any] = {
@@ -64,31 +78,48 @@ _CHARACTERS: dict[str, Any] = {
     "universa": (Universum("letter-a", ("a",)), Universum("letter-i", ("i",))),
     "published": "abcdetc",
 }
+_SIGNS: dict[str, Any] = {
+    "dataset": "gtsrb",
+    "classes": (1, 4, 5),
+    "n_train": 100,
+    "n_test": 500,
+    "m": 500,
+    "sizes": (250, 500, 750, 1000),
+    "kernel": "linear",
+    "gamma": 1.0,
+    "what": "traffic signs '30', '70' and '80', 1568 HOG features",
+}
+OTHER_SIGNS = (9, 10, 11, 13, 14, 15, 16, 18, 20, 22, 23, 26, 28, 30, 31, 33, 34, 35, 38, 40)
 
 SETTINGS = {
     "gtsrb": Setting(
-        classes=(1, 4, 5),
-        n_train=100,
-        n_test=500,
-        m=500,
-        sizes=(250, 500, 750, 1000),
-        kernel="linear",
-        gamma=1.0,
+        **_SIGNS,
         universa=(Universum("no-entry", (17,)), Universum("road-work", (25,))),
-        what="traffic signs '30', '70' and '80', 1568 HOG features",
         published="gtsrb",
     ),
+    "sequel": Setting(
+        **_SIGNS,
+        universa=(
+            Universum("priority-road", (12,)),
+            Universum("others", OTHER_SIGNS, even=True),
+            Universum("random-average"),
+        ),
+        Cs=C_GRID_2019,
+    ),
     "abcdetc": Setting(
+        dataset="abcdetc",
         **_CHARACTERS,
         sizes=(50, 100, 150, 250),
         what="handwritten digits 0-3 of ABCDETC, 100 x 100 black or white pixels",
     ),
     "nist": Setting(
+        dataset="nist",
         **_CHARACTERS,
         sizes=(250, 500, 750, 1000),
         what="handwritten digits 0-3 of NIST, 100 x 100 black or white pixels",
     ),
     "isolet": Setting(
+        dataset="isolet",
         classes=tuple("BDEGP"),
         n_train=50,
         n_test=150,
@@ -100,6 +131,7 @@ SETTINGS = {
         what="spoken letters B, D, E, G and P, 617 features",
     ),
     "digits": Setting(
+        dataset="digits",
         classes=(3, 5, 8),
         n_train=20,
         n_test=150,
