@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from musvm import RejectingClassifier, UniversumSVC
+from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, loo_error
+from musvm.rejection import lower_threshold, upper_threshold
 from musvm.universum import WithUniversum
 
 rng = np.random.default_rng(0)
@@ -34,6 +35,8 @@ FOLDS = StratifiedKFold(5)
         RejectingClassifier(UniversumSVC(), 99),
         RejectingClassifier(LogisticRegression(), 99, target=0.9, method="predict_proba", cv=3),
         RejectingClassifier(LinearSVC(), 99, target=1.0),
+        RejectingClassifier(UniversumSVC(), 99, calibration="loo-estimate", per_class=True),
+        RejectingClassifier(LogisticRegression(), 99, calibration="split", random_state=0),
     ]
 )
 def test_sklearn_checks(estimator, check):
@@ -58,45 +61,59 @@ class Ranked(ClassifierMixin, BaseEstimator):
 # The threshold
 
 
-@given(
-    st.lists(st.integers(0, 30), min_size=10, max_size=60),
-    st.integers(1, 100),
-)
-def test_threshold_is_the_largest_that_accepts_the_share(scores, per_cent):
-    Z = np.array(scores, dtype=float)[:, None]
-    labels = np.arange(len(Z)) % 2
-    clf = RejectingClassifier(Ranked(), -1, target=per_cent / 100, cv=2).fit(Z, labels)
-    accepted = np.sum(clf.predict(Z) != -1)
-    assert 100 * accepted >= per_cent * len(Z)
-    if per_cent == 100:
-        assert clf.threshold_ == -np.inf
-        return
-    higher = Z[clf.threshold_ < Z]
-    assert 100 * len(higher) < per_cent * len(Z), "a higher threshold would do as well"
+some_scores = st.lists(st.integers(0, 30).map(float), min_size=2, max_size=60)
 
 
-@given(
-    st.lists(st.integers(0, 30), min_size=1, max_size=60),
-    st.integers(1, 100),
-)
-def test_threshold_by_universum_is_the_smallest_that_rejects_the_share(scores, per_cent):
-    Z = np.array(scores, dtype=float)[:, None]
-    clf = RejectingClassifier(Ranked(), -1, target=per_cent / 100, calibration="universum", cv=2)
-    clf.fit(np.arange(6.0)[:, None], [0, 1] * 3, universum=Z)
-    assert 100 * np.sum(clf.predict(Z) == -1) >= per_cent * len(Z)
-    lower = np.nextafter(clf.threshold_, -np.inf)
-    assert 100 * np.sum(lower > Z) < per_cent * len(Z), "a lower threshold would do as well"
+@given(some_scores, st.integers(1, 100))
+def test_every_one_of_exchangeable_scores_in_turn_is_accepted_as_often_as_promised(scores, target):
+    """The guarantee itself: n + 1 scores, each in the role of the new one."""
+    accepted = [
+        scores[k] >= lower_threshold(np.array(scores[:k] + scores[k + 1 :]), target / 100)
+        for k in range(len(scores))
+    ]
+    assert 100 * sum(accepted) >= target * len(scores)
+    if len(set(scores)) == len(scores):
+        assert 100 * sum(accepted) <= target * len(scores) + 100
+
+
+@given(some_scores, st.integers(1, 100))
+def test_every_one_of_exchangeable_scores_in_turn_is_rejected_as_often_as_promised(scores, target):
+    rejected = [
+        scores[k] < upper_threshold(np.array(scores[:k] + scores[k + 1 :]), target / 100)
+        for k in range(len(scores))
+    ]
+    assert 100 * sum(rejected) >= target * len(scores)
+    if len(set(scores)) == len(scores):
+        assert 100 * sum(rejected) <= target * len(scores) + 100
+
+
+def test_a_target_that_so_few_points_cannot_promise_makes_the_threshold_infinite():
+    scores = np.arange(10.0)
+    assert lower_threshold(scores, 0.95) == -np.inf
+    assert upper_threshold(scores, 0.95) == np.inf
+    assert lower_threshold(scores, 0.9) == 0.0
+    assert upper_threshold(scores, 0.9) == np.nextafter(9.0, np.inf)
+    assert lower_threshold(np.empty(0), 0.5) == -np.inf
+    assert upper_threshold(np.empty(0), 0.5) == np.inf
+
+
+def kth(scores, target):
+    """The k-th smallest, counted one by one: k / (n + 1) is as large as 1 - target allows."""
+    k = 0
+    while (k + 1) / (len(scores) + 1) <= 1 - target + 1e-9:
+        k += 1
+    return np.sort(scores)[k - 1] if k else -np.inf
 
 
 def folds_by_hand(estimator, score, target=0.8, **fit_params):
-    """The threshold from scores of left-out folds, sorted, counted from the top."""
+    """The threshold from scores of left-out folds."""
     scores = np.concatenate(
         [
             score(clone(estimator).fit(X[train], Y[train], **fit_params), X[test])
             for train, test in FOLDS.split(X, Y)
         ]
     )
-    return np.sort(scores)[::-1][round(target * len(X)) - 1]
+    return kth(scores, target)
 
 
 def largest_difference(model, Z):
@@ -166,12 +183,12 @@ def test_each_universum_point_is_scored_by_a_model_that_has_not_seen_it():
     for fold in range(4):
         left = np.arange(len(U)) % 4 == fold
         scores[left] = UniversumSVC().fit(X, Y, universum=U[~left]).universum_score(U[left])
-    assert np.mean(scores < clf.threshold_) == 0.75
+    assert np.sum(scores < clf.threshold_) == np.ceil(0.75 * 41)
     assert clf.estimator_.objective_ == UniversumSVC().fit(X, Y, universum=U).objective_
 
 
 def test_parts_of_a_universum_are_each_shared_out_over_the_folds():
-    whole = RejectingClassifier(UniversumSVC(), -1, calibration="universum", cv=4)
+    whole = RejectingClassifier(UniversumSVC(), -1, target=0.9, calibration="universum", cv=4)
     parts = clone(whole).fit(X, Y, universum=(U[:20], U[20:]))
     assert parts.threshold_ == whole.fit(X, Y, universum=U).threshold_
 
@@ -179,9 +196,9 @@ def test_parts_of_a_universum_are_each_shared_out_over_the_folds():
 def test_marked_universum_sets_the_threshold_too():
     Z, labels = np.vstack([X, U]), np.r_[Y, np.full(len(U), -1)]
     marked = RejectingClassifier(
-        UniversumSVC(universum_label=-1), -1, calibration="universum", cv=4
+        UniversumSVC(universum_label=-1), -1, target=0.9, calibration="universum", cv=4
     ).fit(Z, labels)
-    passed = RejectingClassifier(UniversumSVC(), -1, calibration="universum", cv=4)
+    passed = RejectingClassifier(UniversumSVC(), -1, target=0.9, calibration="universum", cv=4)
     assert marked.threshold_ == pytest.approx(passed.fit(X, Y, universum=U).threshold_)
 
 
@@ -189,7 +206,7 @@ def test_classifier_that_takes_no_universum_is_judged_on_it_as_it_is():
     clf = RejectingClassifier(LogisticRegression(), -1, target=0.5, calibration="universum")
     clf.fit(X, Y, universum=(U[:5], U[5:]))
     scores = largest_difference(LogisticRegression().fit(X, Y), U)
-    assert np.sum(scores < clf.threshold_) == len(U) / 2
+    assert np.sum(scores < clf.threshold_) == np.ceil(0.5 * 41)
 
 
 def test_marked_universum_does_not_count_as_accepted():
@@ -200,7 +217,151 @@ def test_marked_universum_does_not_count_as_accepted():
     for train, test in FOLDS.split(Z, labels):
         model = UniversumSVC(universum_label=-1).fit(Z[train], labels[train])
         scores[test] = model.universum_score(Z[test])
-    assert np.sum(scores[:90] >= clf.threshold_) == 72
+    assert clf.threshold_ == kth(scores[:90], 0.8)
+
+
+# ---------------------------------------------------------------------------------------------
+# Other sources of calibration scores
+
+
+def leave_one_out_scores(estimator, universum):
+    """Every point by a model that is trained without it, and the label it gets."""
+    scores, labels = np.empty(len(X)), np.empty(len(X), dtype=int)
+    for i in range(len(X)):
+        kept = np.arange(len(X)) != i
+        model = clone(estimator).fit(X[kept], Y[kept], universum=universum)
+        scores[i], labels[i] = model.universum_score(X[[i]])[0], model.predict(X[[i]])[0]
+    return scores, labels
+
+
+@pytest.mark.parametrize("universum", [None, U], ids=["plain", "universum"])
+def test_exact_leave_one_out_scores_are_those_of_models_trained_without_the_point(universum):
+    svc = UniversumSVC(C=2.0, gamma=0.2, tol=1e-9)
+    scores, labels = leave_one_out_scores(svc, universum)
+    clf = RejectingClassifier(svc, -1, target=0.8, calibration="loo")
+    exact = kth(scores, 0.8)
+    # Scores may be taken lower by what their certificate leaves open, never higher.
+    threshold = clf.fit(X, Y, universum=universum).threshold_
+    assert threshold <= exact + 1e-6
+    assert threshold == pytest.approx(exact, abs=0.02)
+    per_class = clone(clf).set_params(per_class=True).fit(X, Y, universum=universum)
+    by_hand = [kth(scores[labels == label], 0.8) for label in range(3)]
+    np.testing.assert_allclose(per_class.threshold_, by_hand, atol=0.05)
+
+
+def test_estimated_leave_one_out_scores_are_those_of_loo_error():
+    clf = RejectingClassifier(UniversumSVC(), -1, target=0.8, calibration="loo-estimate")
+    clf.fit(X, Y, universum=U)
+    left_out = loo_error(clf.estimator_, X, Y, U, method="loo-estimate")
+    assert clf.threshold_ == kth(np.ptp(left_out.decision_values, axis=1), 0.8)
+
+
+def test_a_search_is_left_out_like_its_best_model():
+    search = UniversumSVCCV([1.0], gammas=[0.2], deltas=[0.0]).fit(X, Y, universum=U)
+    clf = RejectingClassifier(search, -1, target=0.8, calibration="loo-estimate")
+    clf.fit(X, Y, universum=U)
+    best = RejectingClassifier(search.best_estimator_, -1, target=0.8, calibration="loo-estimate")
+    universum = U if search.best_estimator_.universum_weight else None
+    assert clf.threshold_ == pytest.approx(best.fit(X, Y, universum=universum).threshold_, abs=1e-6)
+
+
+def test_points_held_back_are_not_learnt_from():
+    seen = []
+
+    class Spy(LogisticRegression):
+        def fit(self, X, y):
+            seen.append(X)
+            return super().fit(X, y)
+
+    clf = RejectingClassifier(
+        Spy(), -1, target=0.8, calibration="split", held_back=0.4, random_state=0
+    ).fit(X, Y)
+    [fitted] = seen
+    assert len(fitted) == 54
+    held = np.array([row for row in X if not (row == fitted).all(axis=1).any()])
+    assert len(held) == 36
+    assert clf.threshold_ == kth(clf.score_samples(held), 0.8)
+
+
+def test_marked_universum_is_not_held_back():
+    Z, labels = np.vstack([X, U]), np.r_[Y, np.full(len(U), -1)]
+    clf = RejectingClassifier(
+        UniversumSVC(universum_label=-1), -1, calibration="split", random_state=0
+    ).fit(Z, labels)
+    assert np.sum(clf.estimator_.classes_ == -1) == 0
+    fewer = RejectingClassifier(UniversumSVC(), -1, calibration="split", random_state=0)
+    assert clf.threshold_ == pytest.approx(fewer.fit(X, Y, universum=U).threshold_, abs=1e-3)
+
+
+def test_thresholds_per_class_are_of_the_points_given_that_class():
+    clf = RejectingClassifier(LogisticRegression(), -1, target=0.8, per_class=True, cv=FOLDS)
+    clf.fit(X, Y)
+    scores, labels = np.empty(len(X)), np.empty(len(X))
+    for train, test in FOLDS.split(X, Y):
+        model = LogisticRegression().fit(X[train], Y[train])
+        scores[test], labels[test] = largest_difference(model, X[test]), model.predict(X[test])
+    by_hand = [kth(scores[labels == label], 0.8) for label in range(3)]
+    np.testing.assert_allclose(clf.threshold_, by_hand)
+    whole = LogisticRegression().fit(X, Y)
+    own = clf.threshold_[whole.predict(U)]
+    expected = np.where(largest_difference(whole, U) >= own, whole.predict(U), -1)
+    np.testing.assert_array_equal(clf.predict(U), expected)
+
+
+@pytest.mark.parametrize("calibration", ["split", "loo", "loo-estimate"])
+def test_promise_is_kept_on_average_over_many_draws(calibration):
+    """The mean share of new points accepted is at least the target, but for chance."""
+    rng = np.random.default_rng(5)
+    shares = []
+    for seed in range(60):
+        labels = np.arange(60) % 3
+        points = CENTRES[labels] + 1.5 * rng.normal(size=(60, 2))
+        new = CENTRES[np.arange(300) % 3] + 1.5 * rng.normal(size=(300, 2))
+        clf = RejectingClassifier(
+            UniversumSVC(gamma=0.1), -1, target=0.9, calibration=calibration, random_state=seed
+        ).fit(points, labels)
+        shares.append(np.mean(clf.predict(new) != -1))
+    allowed = 3 * np.std(shares, ddof=1) / np.sqrt(len(shares))
+    n = 18 if calibration == "split" else 60
+    assert np.mean(shares) >= 0.9 - allowed
+    assert np.mean(shares) <= 0.9 + 1 / (n + 1) + allowed
+
+
+# ---------------------------------------------------------------------------------------------
+# Bounded acceptance (docs/mathematics/bounded.md)
+
+
+@given(
+    st.integers(0, 2**31 - 1),
+    st.floats(0.05, 2.0),
+    st.floats(0.01, 1.5),
+    st.sampled_from([None, U]),
+)
+@settings(max_examples=30)
+def test_rbf_without_intercept_accepts_no_point_farther_than_the_radius(
+    seed, gamma, threshold, universum
+):
+    model = UniversumSVC(C=3.0, gamma=gamma, tol=1e-2).fit(X, Y, universum=universum)
+    A = np.ptp(model.dual_coef_, axis=0 if model.dual_coef_.shape[0] == 3 else 1).sum()
+    radius = np.sqrt(max(np.log(A / threshold), 0) / gamma)
+    rng = np.random.default_rng(seed)
+    # Points at all distances around the support vectors, many of them near the bound.
+    start = model.support_vectors_[rng.integers(len(model.support_vectors_), size=500)]
+    direction = rng.normal(size=start.shape)
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    points = start + radius * rng.uniform(0.5, 1.6, size=(500, 1)) * direction
+    distance = euclidean_distances(points, model.support_vectors_).min(axis=1)
+    accepted = model.universum_score(points) >= threshold
+    assert np.all(distance[accepted] <= radius * (1 + 1e-9))
+    if threshold > A:
+        assert not accepted.any()
+
+
+def test_linear_kernel_accepts_without_bound():
+    model = UniversumSVC(kernel="linear").fit(X, Y, universum=U)
+    ray = np.outer([1.0, 10.0, 1e6], X[0])
+    scores = model.universum_score(ray)
+    np.testing.assert_allclose(scores / scores[0], [1.0, 10.0, 1e6], rtol=1e-9)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -307,6 +468,16 @@ def test_own_score():
             RejectingClassifier(UniversumSVC(), -1, calibration="universum"),
             ValueError,
             "needs universum points",
+        ),
+        (
+            RejectingClassifier(UniversumSVC(), -1, method=len, calibration="loo"),
+            ValueError,
+            "needs a score made of decision values",
+        ),
+        (
+            RejectingClassifier(LogisticRegression(), -1, calibration="loo"),
+            TypeError,
+            "needs a fitted UniversumSVC, got LogisticRegression",
         ),
         (
             RejectingClassifier(LinearSVC(), -1, method="predict_proba"),

@@ -1,6 +1,6 @@
 """`RejectingClassifier`: predict a class, or "none of these".
 
-A point x is accepted if its score s(x) is at least a threshold, and is then given the class that
+A point x is accepted if its score s(x) is at least a threshold t, and is then given the class that
 the classifier predicts; otherwise it is given the reject label. The score is, by `method`,
 
     universum_score     max_l f_l(x) - min_l f_l(x), as the classifier computes it
@@ -8,27 +8,49 @@ the classifier predicts; otherwise it is given the reject label. The score is, b
     predict_proba       max_l p_l(x)
 
 The spread of the decision values does not change if a constant is added to all of them, which for
-most classifiers means nothing. The threshold is the largest with which
+most classifiers means nothing.
 
-    calibration="cv"           at least the share `target` of the training points would have been
-                               accepted, each scored by a model fitted without its fold
-    calibration="universum"    (the smallest with which) at least the share `target` of the
-                               universum points would have been rejected, each scored by a model
-                               fitted without it
+The threshold comes from *calibration scores* s_1 ... s_n of points that the scoring model has not
+learnt from, by the rule of conformal prediction:
+
+    t = the k-th smallest of them,   k = floor((n + 1) (1 - target));   t = -infinity for k = 0
+
+If s_1 ... s_n and the score s of a new point are exchangeable, s < t means that s is among the k
+smallest of n + 1 exchangeable numbers, whose probability is at most k / (n + 1) <= 1 - target. So
+
+    P(s >= t) >= target,   and <= target + 1 / (n + 1) if no two scores are equal,
+
+for every n, every distribution and every classifier. `calibration` says where the scores are from:
+
+    split           a part of the training points that the classifier is not fitted to. They and a
+                    new point are scored by one model: exchangeable, and the promise is exact
+    loo             every point by the model without it, exact or estimated (`musvm.loo_error`).
+    loo-estimate    The n + 1 scores would be exchangeable if each were by the model of all n
+    cv              others; calibration models have seen one point, or one fold, fewer than that.
+                    The promise holds up to what one point, or a fold, changes
+    universum       each universum point by a model fitted without its fold; then the promise, with
+                    the order of scores reversed, is that new points like it are rejected
+
+With `per_class` the rule is applied to the points that are given each class on their own, and the
+promise holds among new points that are given that class.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import check_cv, train_test_split
 from sklearn.utils import get_tags, indexable
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _check_y,
     _num_samples,
     check_is_fitted,
     column_or_1d,
@@ -45,9 +67,46 @@ from musvm._sklearn import (
     safe_indexing,
     safe_split,
 )
+from musvm.loo import loo_error
 from musvm.projections import decision_values, nested, universum_label
 
 METHODS = ("universum_score", "decision_function", "predict_proba")
+# Exact left-out scores are known within this, in units of the margin.
+MAX_RADIUS = 0.01
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores of points, and the classes they are given, by models that have not seen them."""
+
+    scores: FloatArray
+    labels: Any
+
+    @classmethod
+    def join(cls, parts: Iterable[Calibration]) -> Calibration:
+        found = list(parts)
+        return cls(
+            np.concatenate([part.scores for part in found]),
+            np.concatenate([part.labels for part in found]),
+        )
+
+    def only(self, rows: NDArray[np.bool_]) -> Calibration:
+        return Calibration(self.scores[rows], self.labels[rows])
+
+
+def lower_threshold(scores: FloatArray, target: float) -> float:
+    """The largest t with P(s >= t) >= target for a score s exchangeable with `scores`."""
+    # 1e-9: 1 - 0.95 is not exactly 0.05, and 100 * 0.05 is 5 points all the same.
+    k = math.floor((len(scores) + 1) * (1 - target) + 1e-9)
+    return float(np.sort(scores)[k - 1]) if k else -math.inf
+
+
+def upper_threshold(scores: FloatArray, target: float) -> float:
+    """The smallest t with P(s < t) >= target for a score s exchangeable with `scores`."""
+    k = math.ceil((len(scores) + 1) * target - 1e-9)
+    if k > len(scores):
+        return math.inf
+    return float(np.nextafter(np.sort(scores)[k - 1], np.inf))
 
 
 class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -63,8 +122,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         than the class labels, predictions are arrays of objects.
 
     target : float, default=0.95
-        The wanted share of accepted points, or of rejected universum points, see `calibration`.
-        With 1 and ``calibration="cv"`` every point is accepted.
+        The promised probability that a new point of the classes is accepted, or one like the
+        universum rejected, see `calibration`. With 1 every point is accepted (or rejected).
 
     method : {'auto', 'universum_score', 'decision_function', 'predict_proba'} or callable, \
 default='auto'
@@ -72,23 +131,37 @@ default='auto'
         notes. A callable is given the fitted classifier and the points and returns one number
         for each, high for points to accept.
 
-    calibration : {'cv', 'universum'}, default='cv'
-        What the threshold is set by. 'cv': the share `target` of the training points is
-        accepted when they are left out in cross-validation. 'universum': the share `target` of
-        the universum points is rejected. If the classifier learns from the universum, each of
-        its points is scored by a model that has not seen it.
+    calibration : {'cv', 'loo', 'loo-estimate', 'split', 'universum'}, default='cv'
+        What the threshold is set by. See the notes for what each promises.
+
+        - 'cv': training points, each scored by a model fitted without its fold.
+        - 'loo', 'loo-estimate': training points, each scored by the model without it, exact or
+          estimated. For :class:`UniversumSVC` and searches for one, with scores made of decision
+          values.
+        - 'split': training points that are held back and not fitted at all.
+        - 'universum': universum points. If the classifier learns from the universum, each is
+          scored by a model that has not seen it.
+
+    per_class : bool, default=False
+        Set a threshold for each class from the points that are given that class.
 
     cv : int, cross-validation splitter or iterable, default=5
         The folds of 'cv', as in scikit-learn. For 'universum' an int, the number of folds of the
         universum.
+
+    held_back : float, default=0.3
+        The share of the training points that 'split' holds back, of every class alike.
+
+    random_state : int, RandomState instance or None, default=None
+        Determines which points 'split' holds back.
 
     Attributes
     ----------
     estimator_ : classifier
         The classifier, fitted to all data.
 
-    threshold_ : float
-        Points with a smaller score are rejected.
+    threshold_ : float or ndarray of shape (n_classes,)
+        Points with a smaller score are rejected; with `per_class`, the threshold of each class.
 
     classes_ : ndarray of shape (n_classes,)
         The class labels; the reject label is not among them.
@@ -108,8 +181,20 @@ default='auto'
     The score is `universum_score` as it is; the largest minus the smallest of the decision
     values, or the absolute value of a single one; the largest probability.
 
-    The promise about accepted points holds for points like the training points. How many foreign
-    points are rejected is another question, and only data answers it.
+    A new point that comes from where the training points come from is accepted with a probability
+    of at least `target`, over the draw of all points, and of at most `target` + 1 / (n + 1) if no
+    scores are equal, n being the number of calibration points. With 'split' this holds for every
+    n, distribution and classifier. With 'loo', 'loo-estimate' and 'cv' it holds up to the change
+    that one training point, or one fold, makes to the scores; models of fewer points mostly score
+    left-out points lower, which errs on the side of accepting. With 'universum' the same is true of
+    rejecting points that come from where the universum comes from. A target that n points cannot
+    promise, such as 0.95 with 10 points, makes the threshold infinite.
+
+    With `per_class` all of this holds among the points that are given each class.
+
+    Of points that come from elsewhere nothing follows without assumptions, but for one thing: with
+    an RBF kernel, no intercept and a positive threshold, an accepted point is no farther from the
+    nearest support vector than a distance that can be computed, see the documentation.
 
     Examples
     --------
@@ -128,8 +213,11 @@ default='auto'
         "reject_label": "no_validation",
         "target": [Interval(Real, 0, 1, closed="right")],
         "method": [StrOptions({"auto", *METHODS}), callable],
-        "calibration": [StrOptions({"cv", "universum"})],
+        "calibration": [StrOptions({"cv", "loo", "loo-estimate", "split", "universum"})],
+        "per_class": ["boolean"],
         "cv": ["cv_object"],
+        "held_back": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
     }
 
     # As for UniversumSVC: nobody needs to ask for its routing.
@@ -143,14 +231,20 @@ default='auto'
         target: float = 0.95,
         method: str | Callable[[Any, Any], Any] = "auto",
         calibration: str = "cv",
+        per_class: bool = False,
         cv: Any = 5,
+        held_back: float = 0.3,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.reject_label = reject_label
         self.target = target
         self.method = method
         self.calibration = calibration
+        self.per_class = per_class
         self.cv = cv
+        self.held_back = held_back
+        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -186,17 +280,26 @@ such arrays, default=None
         """
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
-        self.estimator_ = self._fit_one(X, y, universum)
+        fitted = held = np.arange(len(y))
+        if self.calibration == "split":
+            fitted, held = self._split(y)
+        X_fitted, y_fitted = safe_split(self.estimator, X, y, fitted)
+        self.estimator_ = self._fit_one(X_fitted, y_fitted, universum)
         self.classes_ = self.estimator_.classes_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         if self.reject_label in self.classes_.tolist():
             raise ValueError(f"reject_label={self.reject_label!r} is one of the classes.")
-        if self.calibration == "cv":
-            self.threshold_ = self._threshold_by_cv(X, y, universum)
+        if self.calibration == "split":
+            X_held, _ = safe_split(self.estimator, X, y, held, fitted)
+            self.threshold_ = self._threshold(self._calibrated(self.estimator_, X_held))
+        elif self.calibration == "universum":
+            self.threshold_ = self._threshold(self._of_universum(X, y, universum))
+        elif self.calibration == "cv":
+            self.threshold_ = self._threshold(self._of_folds(X, y, universum))
         else:
-            self.threshold_ = self._threshold_by_universum(X, y, universum)
+            self.threshold_ = self._threshold(self._of_leaving_one_out(X, y, universum))
         return self
 
     @property
@@ -207,32 +310,54 @@ such arrays, default=None
         passed = universum is not None and self._learns_from_universum
         return clone(self.estimator).fit(X, y, **({"universum": universum} if passed else {}))
 
-    def _left_out_scores(self, left: IntArray, X: Any, y: Any, universum: Any) -> FloatArray:
-        """Scores of the rows `left` of X by a classifier fitted to all other rows."""
+    def _calibrated(self, estimator: Any, X: Any) -> Calibration:
+        """Scores and classes given by a model that has not learnt from these points."""
+        return Calibration(self._scores(estimator, X), np.asarray(estimator.predict(X)))
+
+    def _left_out(self, left: IntArray, X: Any, y: Any, universum: Any) -> Calibration:
+        """The rows `left` of X, by a classifier fitted to all other rows."""
         kept = np.setdiff1d(np.arange(len(y)), left)
         X_kept, y_kept = safe_split(self.estimator, X, y, kept)
         X_left, _ = safe_split(self.estimator, X, y, left, kept)
-        return self._scores(self._fit_one(X_kept, y_kept, universum), X_left)
+        return self._calibrated(self._fit_one(X_kept, y_kept, universum), X_left)
 
-    def _threshold_by_cv(self, X: Any, y: Any, universum: Any) -> float:
-        if self.target == 1:
-            return -np.inf
+    def _split(self, y: Any) -> tuple[IntArray, IntArray]:
+        """Rows to fit, with all universum rows among them, and rows to hold back."""
+        check_classification_targets(_check_y(y, estimator=self))
+        rows = np.flatnonzero(~is_universum(y, universum_label(self.estimator)))
+        _, held = train_test_split(
+            rows,
+            test_size=self.held_back,
+            stratify=y[rows],
+            random_state=self.random_state,
+        )
+        held = np.sort(held)
+        return np.setdiff1d(np.arange(len(y)), held), held
+
+    def _of_folds(self, X: Any, y: Any, universum: Any) -> Calibration:
         marked = is_universum(y, universum_label(self.estimator))
-        scores = [
-            self._left_out_scores(left, X, y, universum)[~marked[left]]
+        return Calibration.join(
+            self._left_out(left, X, y, universum).only(~marked[left])
             for _, left in check_cv(self.cv, y, classifier=True).split(X, y)
-        ]
-        ordered = np.sort(np.concatenate(scores))
-        # 1e-9: 1 - 0.95 is not exactly 0.05, and 100 * 0.05 is 5 points all the same.
-        return float(ordered[math.floor(len(ordered) * (1 - self.target) + 1e-9)])
+        )
 
-    def _threshold_by_universum(self, X: Any, y: Any, universum: Any) -> float:
-        ordered = np.sort(np.concatenate(self._universum_scores(X, y, universum)))
-        n_rejected = math.ceil(len(ordered) * self.target - 1e-9)
-        return float(np.nextafter(ordered[n_rejected - 1], np.inf))
+    def _of_leaving_one_out(self, X: Any, y: Any, universum: Any) -> Calibration:
+        if self.method not in ("auto", "universum_score", "decision_function"):
+            raise ValueError(
+                f"calibration={self.calibration!r} needs a score made of decision values; for "
+                "other scores use 'cv' or 'split'."
+            )
+        left_out = loo_error(
+            self.estimator_, X, y, universum, method=self.calibration, max_radius=MAX_RADIUS
+        )
+        values = np.asarray(left_out.decision_values)
+        spread = np.abs(values) if values.ndim == 1 else np.ptp(values, axis=1)
+        # Exact ones are known up to a radius: what is certainly reached keeps the promise.
+        radius = 0.0 if left_out.radius is None else left_out.radius
+        return Calibration(spread - radius, np.asarray(left_out.predictions))
 
-    def _universum_scores(self, X: Any, y: Any, universum: Any) -> list[FloatArray]:
-        """Scores of the universum points, each by a classifier that has not learnt from it."""
+    def _of_universum(self, X: Any, y: Any, universum: Any) -> Calibration:
+        """Universum points, each by a classifier that has not learnt from it."""
         parts = universum_parts(universum)
         marked = np.flatnonzero(is_universum(y, universum_label(self.estimator)))
         if not parts and not len(marked):
@@ -240,21 +365,38 @@ such arrays, default=None
         n_folds = check_cv(self.cv, y, classifier=True).get_n_splits(X, y)
         if not parts:
             folds = [marked[fold::n_folds] for fold in range(min(n_folds, len(marked)))]
-            return [self._left_out_scores(left, X, y, None) for left in folds]
+            return Calibration.join(self._left_out(left, X, y, None) for left in folds)
         if not self._learns_from_universum:
-            return [self._scores(self.estimator_, part) for part in parts]
-        scores = []
-        for fold in range(n_folds):
-            in_fold = [np.arange(_num_samples(part)) % n_folds == fold for part in parts]
-            kept = [
-                safe_indexing(p, np.flatnonzero(~f)) for p, f in zip(parts, in_fold, strict=True)
+            return Calibration.join(self._calibrated(self.estimator_, part) for part in parts)
+        return Calibration.join(
+            self._fold_of_universum(fold, n_folds, X, y, parts) for fold in range(n_folds)
+        )
+
+    def _fold_of_universum(
+        self, fold: int, n_folds: int, X: Any, y: Any, parts: list[Any]
+    ) -> Calibration:
+        """Every `n_folds`-th point of every part, by a classifier fitted with the others."""
+        rows = [np.arange(_num_samples(part)) for part in parts]
+        kept, left = (
+            tuple(
+                safe_indexing(part, row[(row % n_folds == fold) == wanted])
+                for part, row in zip(parts, rows, strict=True)
+            )
+            for wanted in (False, True)
+        )
+        model = self._fit_one(X, y, kept)
+        return Calibration.join(self._calibrated(model, part) for part in universum_parts(left))
+
+    def _threshold(self, calibration: Calibration) -> Any:
+        rule = lower_threshold if self.calibration != "universum" else upper_threshold
+        if not self.per_class:
+            return rule(calibration.scores, self.target)
+        return np.array(
+            [
+                rule(calibration.scores[calibration.labels == label], self.target)
+                for label in self.classes_
             ]
-            left = [
-                safe_indexing(p, np.flatnonzero(f)) for p, f in zip(parts, in_fold, strict=True)
-            ]
-            model = self._fit_one(X, y, tuple(kept))
-            scores += [self._scores(model, part) for part in universum_parts(tuple(left))]
-        return scores
+        )
 
     # -----------------------------------------------------------------------------------------
     # Using the model
@@ -303,7 +445,10 @@ such arrays, default=None
         """
         check_is_fitted(self)
         predicted = np.asarray(self.estimator_.predict(X))
-        rejected = self.score_samples(X) < self.threshold_
+        threshold = self.threshold_
+        if np.ndim(threshold):
+            threshold = threshold[np.searchsorted(self.classes_, predicted)]
+        rejected = self.score_samples(X) < threshold
         labels = predicted.astype(_type_of_both(predicted.dtype, self.reject_label))
         labels[rejected] = self.reject_label
         return labels

@@ -351,3 +351,16 @@ def test_progress_is_shown_if_asked_for(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
     loo_error(model, X, Y, U, method="loo", verbose=1)
     assert "Leaving out: 100%" in capsys.readouterr().err
+
+
+def test_exact_decision_values_are_as_close_as_asked_for():
+    model = make_model().fit(X, Y, universum=U)
+    _, values = by_fitting_n_times(model, X, Y, U)
+    usual = loo_error(model, X, Y, U, method="loo")
+    close = loo_error(model, X, Y, U, method="loo", max_radius=1e-3)
+    assert close.radius.max() <= 1e-3 < usual.radius.max()
+    assert close.certified.all()
+    np.testing.assert_array_equal(close.predictions, usual.predictions)
+    for result in (usual, close):
+        off = np.ptp(result.decision_values - values, axis=1)
+        assert np.all(off <= result.radius + TIE)

@@ -35,6 +35,7 @@ def loo_error(
     universum: Any = None,
     *,
     method: str = "span",
+    max_radius: float = np.inf,
     verbose: int = 0,
 ) -> LeaveOneOutResult:
     """Leave-one-out error of a fitted model, on the data it was fitted on.
@@ -69,6 +70,10 @@ arrays, default=None
 
         'loo' is the exact error. Its predictions are those of models trained without the point,
         and proven to be; few of these models have to be trained to the end.
+
+    max_radius : float, default=inf
+        For 'loo': go on until differences of the left-out decision values are known within this
+        radius. By default only the labels are made certain, which is sooner done.
 
     verbose : int, default=0
         1 shows the progress of 'loo'.
@@ -113,7 +118,7 @@ arrays, default=None
             progress.total = total
             progress.update(done - progress.done)
 
-        result = evaluate(problem, solution, method, callback=advance)
+        result = evaluate(problem, solution, method, callback=advance, max_radius=max_radius)
     return _for_the_caller(model.model_, data, result)
 
 

@@ -90,6 +90,7 @@ def evaluate(
     method: str,
     *,
     callback: Callback | None = None,
+    max_radius: float = np.inf,
 ) -> LeaveOneOutResult:
     """Leave out every training row of a solved problem.
 
@@ -99,6 +100,7 @@ def evaluate(
     solution : its solution
     method : "span", "span-2016", "loo-estimate" or "loo"
     callback : called with the number of points done and their total; "loo" only
+    max_radius : how exactly differences of decision values are wanted; "loo" only
 
     Returns
     -------
@@ -115,7 +117,7 @@ def evaluate(
         values = solution.decision[: problem.rows.n_train].copy()
         values[points] = left_out_values(problem, solution.alpha, solution.decision, points)
         return _by_values(problem, method, types, share, values)
-    found = leave_one_out(problem, solution, types, callback)
+    found = leave_one_out(problem, solution, types, callback, max_radius)
     kept = found.types_kept[types[: problem.rows.n_train] > 0]
     return _by_values(
         problem,

@@ -1,6 +1,7 @@
 """Exact leave-one-out: the label that a model trained without x_t gives to x_t, certified.
 
-For every training point t, in this order, until its label is certified (`certificate.py`):
+For every training point t, in this order, until its label is certified (`certificate.py`), and
+its decision values as exactly as the caller wants them:
 
 1. the fitted model, with row t of alpha dropped, and its linear estimate (`estimate.py`);
 2. the primal-dual active-set method (`active.py`) on the problem without t, from that estimate;
@@ -71,8 +72,12 @@ def leave_one_out(
     solution: DualSolution,
     types: IntArray,
     callback: Callback | None = None,
+    max_radius: float = np.inf,
 ) -> LeftOut:
-    """Leave out every training point of a solved problem."""
+    """Leave out every training point of a solved problem.
+
+    A point is done when its label is certified and its radius at most `max_radius`.
+    """
     n = problem.rows.n_train
     radius = _radius_as_fitted(problem, solution)
     found = LeftOut(
@@ -82,9 +87,9 @@ def leave_one_out(
         solved=np.zeros(n, dtype=bool),
         types_kept=np.ones(n, dtype=bool),
     )
-    points = np.flatnonzero((types[:n] > 0) | ~found.certified)
+    points = np.flatnonzero((types[:n] > 0) | ~found.certified | (radius > max_radius))
     found.certified[points] = False
-    search = _Search(problem, solution, types, found)
+    search = _Search(problem, solution, types, found, max_radius)
     entries = max(problem.n_points**2, MIN_ENTRIES) // STACKS
     size = max(entries // (problem.n_points * problem.rows.n_classes), 1)
     for start in range(0, len(points), size):
@@ -106,12 +111,18 @@ class _Search:
     """The steps above, for one problem; results go to `found`."""
 
     def __init__(
-        self, problem: DualProblem, solution: DualSolution, types: IntArray, found: LeftOut
+        self,
+        problem: DualProblem,
+        solution: DualSolution,
+        types: IntArray,
+        found: LeftOut,
+        max_radius: float,
     ) -> None:
         self.problem = problem
         self.solution = solution
         self.types = types
         self.found = found
+        self.max_radius = max_radius
         self.estimate = Estimate(problem, solution.alpha)
         self.alpha = np.ascontiguousarray(solution.alpha.T)
         self.F = np.ascontiguousarray(solution.decision.T)
@@ -139,10 +150,10 @@ class _Search:
             near, feasible = nearest_feasible(self.problem.rows, sets, alpha)
             F_near = product(near, K)
             best.add_dual(near, F_near, feasible)
-            certified = self._record(best, F, near, solved=n_solved > 0)
+            done = self._record(best, F, near, solved=n_solved > 0)
             n_vain = np.where(best.gap * PROGRESS < gap, 0, n_vain + 1)
-            goes_on = ~certified & (n_vain < PATIENCE) & (n_solved < self.max_steps)
-            unfinished.append(best.select(~certified & ~goes_on))
+            goes_on = ~done & (n_vain < PATIENCE) & (n_solved < self.max_steps)
+            unfinished.append(best.select(~done & ~goes_on))
             if not goes_on.any():
                 break
             best, sets, n_vain = best.select(goes_on), sets.select(goes_on), n_vain[goes_on]
@@ -179,7 +190,7 @@ class _Search:
     def _record(
         self, best: Certificates, F: FloatArray, alpha: FloatArray, *, solved: bool
     ) -> BoolArray:
-        """Note what is known of each point of a stack; return whose label is certain.
+        """Note what is known of each point of a stack; return which are done.
 
         F and alpha are the latest iterates. They are closer to the truth than the centre of the
         ball is, as a rule, but the label is that of the centre.
@@ -197,4 +208,4 @@ class _Search:
         kept = support_types(self.problem.rows, alpha.transpose(0, 2, 1)) == self.types
         kept[each, points] = True
         found.types_kept[points] = kept.all(axis=1)
-        return certified
+        return certified & (found.radius[points] <= self.max_radius)
