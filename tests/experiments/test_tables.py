@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import ttest_rel
 
-from musvm.experiments import components, curves, figures, open_set, paper, tables, universa
+from musvm.experiments import (
+    components,
+    curves,
+    figures,
+    open_set,
+    paper,
+    tables,
+    thresholds,
+    universa,
+)
 from musvm.experiments.experiment import read_results
 from musvm.experiments.protocol import Study
 from musvm.experiments.settings import SETTINGS, TABLE_2, TABLE_3, TABLE_4
@@ -210,6 +219,7 @@ PAGES = {
     "universa": universa.page,
     "open_set": open_set.page,
     "figures": figures.page,
+    "thresholds": thresholds.page,
     "timing_gtsrb": tables.page,
 }
 

@@ -281,3 +281,17 @@ def figures(
     from musvm.experiments import figures as study
 
     perform(study.experiment(partitions, seed), data, out, jobs, as_json)
+
+
+@reproduce.command()
+def thresholds(
+    splits: Annotated[int, typer.Option(min=2, help="Random splits.")] = 1000,
+    jobs: Jobs = 2,
+    out: Out = RESULTS,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Whether rejection accepts as many points as it promises; needs no download."""
+    from musvm.experiments import thresholds as study
+
+    perform(study.experiment(splits, seed), None, out, jobs, as_json)

@@ -232,7 +232,7 @@ def _mahalanobis(part: Draw) -> Score:
 
     One covariance, that of the points around their class means, shrunk by Ledoit and Wolf's rule.
     """
-    reduce = PCA(n_components=min(50, len(part.X) - 1), random_state=0).fit(part.X)
+    reduce = PCA(n_components=min(50, len(part.X) - 1, part.X.shape[1]), random_state=0).fit(part.X)
     Z = reduce.transform(part.X)
     means = np.stack([Z[part.y == label].mean(axis=0) for label in np.unique(part.y)])
     residuals = Z - means[np.searchsorted(np.unique(part.y), part.y)]
