@@ -35,14 +35,24 @@ plt.show()
 # ------
 #
 # :class:`~musvm.UniversumSVCCV` judges both kinds of models by the same criterion, on the training
-# points alone. ``universum_gain_`` is the difference of the two errors, and comes with its standard
-# error. With forty training points one point is 2.5 %, so expect ties.
+# points alone, each of them left out. ``comparison_`` has the best of either kind side by side.
+# With forty training points one of them is 2.5 % of error; so what decides is the soft error, in
+# which every point counts by how clearly it is classified.
 
 grid = {"Cs": [1, 10, 100], "gammas": [1 / 32, 1 / 8, 1 / 2], "deltas": [0, 0.05, 0.1, 0.2]}
-search = UniversumSVCCV(**grid, criterion="loo-estimate").fit(X, y, universum=U)
-print("universum_helps_  ", search.universum_helps_)
-print(f"universum_gain_    {100 * search.universum_gain_:+.1f} points")
-print(f"universum_gain_se_ {100 * search.universum_gain_se_:.1f} points")
+search = UniversumSVCCV(**grid).fit(X, y, universum=U)
+comparison = search.comparison_
+print(f"difference     {100 * comparison.difference:+.1f} points")
+print(f"standard error {100 * comparison.standard_error:.1f} points")
+print(comparison.decision)
+
+# %%
+# The margins of the points when left out, of both models. Where a curve crosses 0 it shows the
+# error; the lower curve is the better one.
+
+figure, axes = plt.subplots(figsize=(5, 3.6), layout="constrained")
+comparison.plot(axes)
+plt.show()
 
 # %%
 # Measure
@@ -51,33 +61,25 @@ print(f"universum_gain_se_ {100 * search.universum_gain_se_:.1f} points")
 # With test data, compare the best model without and the best model with universum over several
 # partitions. Both have their parameters chosen on the training data, by the same search.
 
-
-def best_of_step(search, step):
-    """Parameters of the best cell of a step; the first of those with equal errors."""
-    rows = np.flatnonzero(search.results_["step"] == step)
-    return search.results_["params"][rows[search.results_["error"][rows].argmin()]]
-
-
 predicted, measured = [], []
 for seed in range(12):
     data = load_digits_universum(CLASSES, n_per_class=10, m=150, random_state=seed)
-    search = UniversumSVCCV(**grid, criterion="loo-estimate")
-    search.fit(data.data, data.target, universum=data.universum)
+    search = UniversumSVCCV(**grid).fit(data.data, data.target, universum=data.universum)
     scores = [
-        UniversumSVC(**best_of_step(search, step))
+        UniversumSVC(**finalist.params)
         .fit(data.data, data.target, universum=data.universum)
         .score(data.data_test, data.target_test)
-        for step in "ab"
+        for finalist in (search.comparison_.plain, search.comparison_.universum)
     ]
-    predicted.append(100 * search.universum_gain_)
+    predicted.append(-100 * search.comparison_.difference)
     measured.append(100 * (scores[1] - scores[0]))
 error = np.std(measured, ddof=1) / np.sqrt(len(measured))
 print(f"mean gain on test data: {np.mean(measured):.2f} points, standard error {error:.2f}")
 
 # %%
-# On average the universum helps here. A single search sees little of that: the gain is below one
-# training point in most partitions, and the search then keeps to the plain SVM. If your data are as
-# few as these, measure over several partitions, or decide by what you know about the universum.
+# A single search sees little of what a universum changes on average: with data as few as these the
+# difference is a training point or two. Measure over several partitions, or decide by what you know
+# about the universum.
 
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 axes.axhline(0, color="0.6", linewidth=1)

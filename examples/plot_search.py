@@ -18,11 +18,12 @@ digits = load_digits_universum(classes=(1, 3, 5, 8, 9), n_per_class=20, m=150, r
 X, y, U = digits.data, digits.target, digits.universum
 grid = {"Cs": [1, 10, 100], "gammas": [1 / 32, 1 / 8, 1 / 2], "deltas": [0, 0.05, 0.1, 0.2]}
 
-search = UniversumSVCCV(**grid, criterion="loo-estimate").fit(X, y, universum=U)
+search = UniversumSVCCV(**grid, universum_weights=["balanced"], n_steps=2).fit(X, y, universum=U)
 print("chosen:", {name: search.best_params_[name] for name in ("C", "gamma", "delta")})
 print("leave-one-out error, estimated:", round(search.best_score_, 4))
-print("does the universum help?", search.universum_helps_)
-print(f"gain {search.universum_gain_:+.4f}, standard error {search.universum_gain_se_:.4f}")
+print(search.comparison_.decision)
+for hint in search.hints_:
+    print(hint)
 
 # %%
 # ``results_`` has one row for each cell. ``pandas.DataFrame(search.results_)`` makes a table of it.

@@ -3,9 +3,10 @@ Which universum should I use?
 =============================
 
 Several universa are at hand. Fit the plain SVM once and ask :func:`musvm.universum.diagnose` what
-it makes of each: how far its decision values spread there, and how evenly it hands out its labels.
-Nothing is fitted for the diagnosis. A verdict is a guess, so here it is set beside what happens
-when the universum is used.
+it makes of each: how far its decision values spread there, how evenly it hands out its labels, and
+how much the universum varies in ways that the classes share, its *nuisance*, by which universa are
+ranked. Nothing is fitted for the diagnosis. Here it is set beside what happens when the universum
+is used.
 """
 
 import matplotlib.pyplot as plt
@@ -63,32 +64,27 @@ for seed in range(10):
         changes.setdefault(name, []).append(error_on_test_data(data, U) - without)
 
 # %%
-# The bars are standard errors of the paired changes, the colours the verdicts.
+# Every universum by its nuisance and by what it does. The bars are standard errors of the paired
+# changes.
 
-colours = {"helps": "tab:green", "neither": "0.5", "hurts": "tab:red"}
-figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, values in changes.items():
-    verdict = diagnosis[name].verdict
     axes.errorbar(
+        diagnosis[name].measures.nuisance,
         np.mean(values),
-        name,
-        xerr=np.std(values, ddof=1) / np.sqrt(len(values)),
+        yerr=np.std(values, ddof=1) / np.sqrt(len(values)),
         fmt="o",
         capsize=4,
-        color=colours[verdict],
-        label=f'verdict "{verdict}"',
+        label=name,
     )
-handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-axes.legend(handles.values(), handles.keys())
-axes.axvline(0, color="0.4", linestyle="--", linewidth=1)
-axes.set_xscale("symlog", linthresh=1)
-axes.set_xticks([-1, -0.5, 0, 0.5, 1, 2, 5, 10], ["−1", "−0.5", "0", "0.5", "1", "2", "5", "10"])
-axes.invert_yaxis()
-axes.set_xlabel("change of the test error (percentage points)")
-axes.set_ylabel("universum")
+axes.axhline(0, color="0.4", linestyle="--", linewidth=1)
+axes.set_yscale("symlog", linthresh=1)
+axes.set_yticks([-1, 0, 1, 2, 5, 10], ["−1", "0", "1", "2", "5", "10"])
+axes.set_xlabel("nuisance")
+axes.set_ylabel("change of the test error (percentage points)")
+axes.legend()
 plt.show()
 
 # %%
-# Do not rely on the verdict: :doc:`/results/diagnosis` counts how often it was right, over many
-# data sets, and finds it no better than always naming the most frequent outcome. What decides is a
-# search that lets the plain SVM compete: :ref:`sphx_glr_gallery_plot_does_it_help.py`.
+# The measures rank universa and do not promise a gain. What decides is a search that lets the plain
+# SVM compete: :ref:`sphx_glr_gallery_plot_does_it_help.py`.

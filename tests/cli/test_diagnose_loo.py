@@ -41,13 +41,13 @@ def test_diagnose_is_the_diagnosis_of_a_plain_svm(folder):
     X, y = frame.drop(columns="species"), frame["species"].to_numpy(dtype=str)
     ((_, prepare),) = preparation(Columns(5, tuple(X.columns), ("colour",)))
     made = prepare.fit_transform(X)
-    svm = UniversumSVCCV(criterion="span").fit(made, y).best_estimator_
+    svm = UniversumSVCCV().fit(made, y).best_estimator_
     (expected,) = diagnose(svm, made, y, prepare.transform(others))
     (found,) = json.loads(run("diagnose", "train.csv", "others.csv", "--json").stdout)
     assert found["universum"] == "others.csv"
     assert found["rows"] == 30
-    assert found["verdict"] == expected.verdict
-    assert found["sentence"] == expected.sentence
+    assert found["majority"] == expected.majority
+    assert found["nuisance"] == pytest.approx(expected.measures.nuisance, rel=1e-9)
     assert found["spread"] == pytest.approx(expected.measures.spread, rel=1e-9)
     assert found["label_entropy"] == pytest.approx(expected.measures.label_entropy, rel=1e-9)
 
@@ -67,8 +67,10 @@ def test_diagnose_ranks_several_universa_in_an_aligned_table(folder):
         "setosa.csv",
     ]
     document = json.loads(run("diagnose", "train.csv", "others.csv", "setosa.csv", "--json").stdout)
-    verdicts = {one["universum"]: one["verdict"] for one in document}
-    assert verdicts["setosa.csv"] == "hurts", "one of the classes is no universum"
+    ranked = [one["nuisance"] for one in document]
+    assert ranked == sorted(ranked, reverse=True)
+    taken = {one["universum"]: (one["majority"], one["majority_share"]) for one in document}
+    assert taken["setosa.csv"] == ("setosa", 1.0), "one of the classes is no universum"
 
 
 def test_diagnose_takes_a_label_too(folder):

@@ -15,6 +15,7 @@ pytest.importorskip("pandas", reason="tables need pandas")
 pytest.importorskip("skops", reason="model files need skops")
 
 import pandas
+from sklearn.model_selection import StratifiedKFold
 from typer.testing import CliRunner
 
 import cli_tables
@@ -125,7 +126,7 @@ def test_fit_tells_what_was_done(folder):
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
     assert facts["training"] == ("train.csv: 75 rows, 3 classes, 5 columns, 1 of them categorical")
     assert facts["universum"] == "others.csv: 30 rows"
-    assert facts["chosen by"] == "2-fold cross-validation, 3 cells"
+    assert facts["chosen by"] == "the 2-fold cross-validation error, 7 cells"
     assert re.fullmatch(r"relative duality gap \d\.\de-\d\d", facts["certificate"])
     assert facts["model"] == "model.skops"
     assert "labels are those of the last column, 'species'" in result.stderr
@@ -469,13 +470,22 @@ def test_export_without_onnx_names_the_extra(model, monkeypatch, folder):
     assert "model.onnx" not in files(folder)
 
 
-def test_the_errors_told_are_those_of_the_two_rivals(folder):
-    result = run("fit", "train.csv", "--universum", "others.csv", "--json", *FIXED)
-    found = json.loads(result.stdout)["search"]
-    with_universum = found["plain_error"] - found["universum_gain"]
-    assert 0 <= with_universum <= 1
-    assert found["error"] in (found["plain_error"], pytest.approx(with_universum))
-    again = run("fit", "train.csv", "--universum", "others.csv", "--force", *FIXED).stdout
-    line = next(line for line in again.splitlines() if line.startswith("error"))
-    shown = re.findall(r"([\d.]+)%", line)
-    assert shown == [f"{100 * found['plain_error']:.2f}", f"{100 * with_universum:.2f}"]
+def test_the_search_as_a_whole_is_cross_validated_on_request(folder):
+    result = run("fit", "train.csv", "--universum", "others.csv", "--nested", "3", "--json", *FIXED)
+    found = json.loads(result.stdout)["nested"]
+    frame = pandas.read_csv("train.csv")
+    y, X = frame["species"].to_numpy(dtype=str), frame.drop(columns="species")
+    ((_, prepare),) = preparation(Columns(5, tuple(X.columns), ("colour",)))
+    made = prepare.fit_transform(X)
+    U = prepare.transform(pandas.read_csv("others.csv"))
+    wrong = []
+    for train, test in StratifiedKFold(3).split(made, y):
+        search = UniversumSVCCV([1, 10], deltas=[0.1], criterion=2).fit(made[train], y[train], U)
+        wrong.append(1 - search.score(made[test], y[test]))
+    assert found["folds"] == 3
+    assert found["error"] == pytest.approx(np.mean(wrong), abs=1e-12)
+    assert found["standard_error"] == pytest.approx(np.std(wrong, ddof=1) / np.sqrt(3), abs=1e-12)
+    assert run("fit", "train.csv", "--nested", "1", "--force", *FIXED).exit_code == 2
+    many = run("fit", "train.csv", "--nested", "26", "--force", *FIXED)
+    assert many.exit_code == 1
+    assert "the smallest class has 25 rows" in many.stderr

@@ -113,10 +113,13 @@ def test_the_models_compared_are_those_of_the_fit(points, model, written):
     rows = shown.quantities("models")
     errors = [100 * (1 - m.score(X, y)) for m in (plain, model)]
     assert rows["training error"] == [f"{error:.1f}\xa0%" for error in errors]
-    bounds = [loo_error(plain, X, y), loo_error(model, X, y, U)]
-    assert rows["criterion"] == [f"{100 * bound.error:.1f}\xa0%" for bound in bounds]
+    left_out = [
+        loo_error(plain, X, y, method="loo-estimate"),
+        loo_error(model, X, y, U, method="loo-estimate"),
+    ]
+    assert rows["error"] == [f"{100 * found.error:.1f}\xa0%" for found in left_out]
     said = shown.section("summary").text
-    assert f"leave-one-out error is {rows['criterion'][0]} for the plain SVM, " in said
+    assert f"estimated leave-one-out error is {rows['error'][0]} for the plain SVM, " in said
     for cell, fitted in zip(rows["objective"], (plain, model), strict=True):
         assert float(cell) == pytest.approx(fitted.objective_, rel=1e-3)
     assert rows["training support vectors"] == [str(len(m.support_)) for m in (plain, model)]
@@ -160,7 +163,7 @@ def test_the_diagnosis_is_that_of_the_plain_model(points, model, written):
     assert expected.sentence in shown.section("diagnosis").text
     rows = shown.quantities("diagnosis")
     measures = expected.measures
-    assert rows["verdict"] == [expected.verdict]
+    assert rows["nuisance"] == [f"{measures.nuisance:+.2f}"]
     assert rows["points"] == ["25"]
     assert rows["mean spread"] == [f"{measures.spread:.3f}"]
     assert rows["label evenness"] == [f"{measures.label_entropy:.3f}"]
@@ -176,11 +179,14 @@ def test_the_parts_of_a_universum_are_ranked(points, written):
     universum = (own, U)
     shown = written(model_of((X, y, universum)), X, y, universum, deltas=[])
     ranked = list(diagnose(plain, X, y, {"part 1": own, "part 2": U}))
-    assert [part.name for part in ranked] == ["part 2", "part 1"]
-    assert shown.table("diagnosis")[0] == ["quantity", "universum", "part 2", "part 1"]
-    assert shown.quantities("diagnosis")["verdict"][1:] == [part.verdict for part in ranked]
+    names = [part.name for part in ranked]
+    assert shown.table("diagnosis")[0] == ["quantity", "universum", *names]
+    assert shown.quantities("diagnosis")["nuisance"][1:] == [
+        f"{part.measures.nuisance:+.2f}" for part in ranked
+    ]
     said = shown.section("diagnosis").text
-    assert said.index(f"part 2: {ranked[0].sentence}") < said.index(f"part 1: {ranked[1].sentence}")
+    first, second = (said.index(f"{part.name}: {part.sentence}") for part in ranked)
+    assert first < second
 
 
 def test_the_data_in_numbers(points, model, written):
@@ -340,13 +346,16 @@ def test_a_model_that_did_not_converge_is_pointed_out(points, written):
 @pytest.fixture(scope="module")
 def search(points):
     X, y, U = points
-    search = UniversumSVCCV([0.1, 1.0, 10.0], kernel="linear", deltas=[0.0, 0.3], criterion=3)
+    search = UniversumSVCCV(
+        [0.1, 1.0, 10.0], kernel="linear", deltas=[0.0, 0.3], universum_weights=["balanced"],
+        criterion=3, n_steps=2,
+    )  # fmt: skip
     return search.fit(X, y, universum=U)
 
 
 def test_the_table_of_the_search(points, search, written):
     shown = written(search, *points, deltas=None)
-    header, *rows = shown.table("search")
+    header, *rows = shown.table("search", 1)
     assert len(rows) == len(search.results_["error"]) == 5
     assert [row[header.index("step")] for row in rows] == ["a", "a", "a", "b", "b"]
     assert [row[header.index("error")] for row in rows] == [
@@ -355,7 +364,7 @@ def test_the_table_of_the_search(points, search, written):
     assert [float(row[header.index("C")]) for row in rows] == search.results_["C"].tolist()
     assert [row[header.index("Δ")] for row in rows] == ["–", "–", "–", "0", "0.3"]
     assert "γ" not in header, "a linear kernel has no gamma"
-    body = shown.section("search").all("tbody")[0].all("tr")
+    body = shown.section("search").all("tbody")[1].all("tr")
     assert [k for k, row in enumerate(body) if row.attributes] == [search.best_index_]
     assert "3-fold cross-validation error" in shown.section("search").text
 
@@ -363,22 +372,50 @@ def test_the_table_of_the_search(points, search, written):
 def test_the_summary_of_a_search(points, search, written):
     shown = written(search, *points)
     said = shown.section("summary").text
-    assert f"3-fold cross-validation error {100 * search.best_score_:.1f}\xa0%" in said
+    comparison = search.comparison_
+    assert f"{100 * comparison.plain.error:.1f}\xa0% for the best plain SVM" in said
+    assert f"{100 * comparison.universum.error:.1f}\xa0% for the best MU-SVM" in said
+    assert "The 3-fold cross-validation error is" in said
     chosen = "MU-SVM" if search.universum_helps_ else "plain SVM"
     assert f"The search chose the {chosen}" in said
+
+
+def test_the_finalists_are_those_of_the_comparison(points, search, written):
+    shown = written(search, *points)
+    header, *rows = shown.table("search")
+    assert header == ["quantity", "plain SVM", "MU-SVM"]
+    cells = {row[0].partition("3-fold")[0]: row[1:] for row in rows}
+    found = search.comparison_
+    finalists = (found.plain, found.universum)
+    assert cells["C"] == [text.compact(f.params["C"]) for f in finalists]
+    assert cells["error"] == [text.percent(f.error) for f in finalists]
+    (soft,) = (cells[name] for name in cells if name.startswith("soft error"))
+    assert soft == [text.percent(f.soft_error) for f in finalists]
+    assert cells["right where the other is wrong"] == [
+        str(len(found.lost)), str(len(found.gained)),
+    ]  # fmt: skip
+    said = shown.section("search").text
+    assert found.decision in said
+    assert all(hint in said for hint in search.hints_)
 
 
 def test_a_search_that_never_used_the_universum(points, written):
     X, y, U = points
     search = UniversumSVCCV([1.0, 10.0], kernel="linear", universum_weights=[0], criterion="span")
     shown = written(search.fit(X, y, universum=U), X, y, U)
-    assert "No cell of it used the universum." in shown.section("summary").text
-    assert shown.quantities("models")["criterion"][1] == text.MISSING
-    assert "span bound on the leave-one-out error" in shown.section("search").text
+    error = text.percent(search.comparison_.plain.error)
+    assert f"The estimated leave-one-out error is {error}." in shown.section("summary").text
+    assert shown.quantities("models")["error"] == [error, text.MISSING]
+    assert "ranked by the span bound on the leave-one-out error" in shown.section("search").text
+    header, *rows = shown.table("search", 1)
+    assert [row[header.index("bound")] for row in rows] == [
+        text.percent(bound) for bound in search.results_["criterion"]
+    ]
+    assert sum(row[header.index("error")] != text.MISSING for row in rows) == 1
 
 
-@pytest.mark.parametrize("joint", [False, True])
-def test_a_search_in_label_form(points, written, joint):
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_a_search_in_label_form(points, written, n_steps):
     X, y, U = points
     together = np.vstack([X, U])
     labels = np.concatenate([np.array(["a", "b", "c"])[y], np.full(len(U), "none")])
@@ -388,18 +425,20 @@ def test_a_search_in_label_form(points, written, joint):
         deltas=[0.2],
         universum_label="none",
         criterion=[(np.arange(0, 34, 2), np.arange(1, 34, 2))],
-        joint=joint,
+        universum_weights=["balanced"],
+        n_steps=n_steps,
     ).fit(together, labels)
     shown = written(search, together, labels, deltas=[])
     assert "cross-validation error" in shown.section("search").text
-    assert len(shown.table("search")) == 1 + (8 if joint else 5)
-    errors = [float(cell.removesuffix("\xa0%")) for cell in shown.quantities("models")["criterion"]]
-    results = search.results_
-    same = (results["C"] == search.best_params_["C"]) & (
-        results["gamma"] == results["gamma"][search.best_index_]
-    )
-    expected = [100 * results["error"][same & (results["step"] == step)][0] for step in "ab"]
-    assert errors == pytest.approx(expected, abs=0.05)
+    assert len(shown.table("search", 1)) == 1 + (8 if n_steps == 1 else 5)
+    comparison, model = search.comparison_, search.best_estimator_
+    expected = [
+        text.percent(finalist.error)
+        if (finalist.params["C"], finalist.params["gamma"]) == (model.C, model.gamma)
+        else text.MISSING  # a finalist of another C: the models of the report share theirs
+        for finalist in (comparison.plain, comparison.universum)
+    ]
+    assert shown.quantities("models")["error"] == expected
 
 
 def test_a_search_shows_its_own_deltas(points, search, written):

@@ -29,7 +29,8 @@ from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC, UniversumSVCCV, _progress, loo_error
 from musvm.search import memory, run, steps
-from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
+from musvm.search.rule import best_plain, best_with_universum, is_gain, paired, soft_errors
+from musvm.universum import random_average
 
 N, M = 48, 30
 rng = np.random.default_rng(1)
@@ -43,7 +44,10 @@ TIGHT = 1e-9  # cells start warm and loops cold; at this gap their margins agree
 
 
 def make_search(**parameters) -> UniversumSVCCV:
-    settings = {"gammas": GAMMAS, "deltas": DELTAS, "criterion": 4, **parameters}
+    settings = {
+        "gammas": GAMMAS, "deltas": DELTAS, "universum_weights": ["balanced"], "criterion": 4,
+        "n_steps": 2, **parameters,
+    }  # fmt: skip
     return UniversumSVCCV(CS, **settings)
 
 
@@ -112,9 +116,11 @@ def test_exact_leave_one_out_is_what_retraining_finds():
 def test_named_criteria_are_those_of_the_final_model(method):
     search = make_search(criterion=method, tol=TIGHT).fit(X, Y, universum=U)
     found = loo_error(search.best_estimator_, X, Y, universum=U, method=method)
-    assert search.best_score_ == found.error
+    assert search.results_["criterion"][search.best_index_] == found.error
     margins = search.left_out_margins_[search.best_index_]
-    np.testing.assert_allclose(margins, found.margins, atol=1e-6)
+    # Exact leave-one-out stops where the label is certain, this far from the optimum.
+    radius = 0.0 if found.radius is None else 2 * found.radius
+    assert np.all(np.abs(margins - found.margins) <= 1e-6 + radius)
 
 
 def test_copies_of_a_point_are_left_out_together():
@@ -178,13 +184,35 @@ def test_step_a_is_plain_and_step_b_keeps_its_choice():
     assert list(zip(b.universum_weight, b.delta, strict=True)) == [
         (weight, delta) for weight in (0.1, N / (3 * M)) for delta in DELTAS
     ]
-    best = a.loc[a.error == a.error.min()]
-    assert set(zip(b.gamma, b.C, strict=True)) <= set(zip(best.gamma, best.C, strict=True))
-    assert len(set(zip(b.gamma, b.C, strict=True))) == 1
+    best = a.loc[a.soft_error.idxmin()]
+    assert set(zip(b.gamma, b.C, strict=True)) == {(best.gamma, best.C)}
+
+
+def test_three_steps_give_the_universum_a_C_of_its_own():
+    weights = [0.1, 0.2, "balanced"]  # the last is the largest, 0.53
+    search = make_search(universum_weights=weights, n_steps=3).fit(X, Y, universum=U)
+    cells = table(search)
+    a, rest = cells[cells.step == "a"], cells[cells.step == "b"]
+    best = a.loc[a.soft_error.idxmin()]
+    assert set(rest.gamma) == {best.gamma}
+    probes = rest[(rest.universum_weight == N / (3 * M)) & (rest.delta == DELTAS[0])]
+    assert probes.C.tolist() == CS
+    own = probes.C[probes.soft_error.idxmin()]
+    place = CS.index(own)
+    around = CS[max(place - 1, 0) : place + 2]
+    expected = {(own, w, d) for own in around for w in (0.1, 0.2, N / (3 * M)) for d in DELTAS}
+    expected |= {(C, N / (3 * M), DELTAS[0]) for C in CS}
+    assert set(zip(rest.C, rest.universum_weight, rest.delta, strict=True)) == expected
+    assert len(rest) == len(expected)
+    loop = make_search(universum_weights=weights, n_steps=1).fit(X, Y, universum=U)
+    all_cells = table(loop).set_index(["gamma", "C", "universum_weight", "delta"]).soft_error
+    for _, cell in rest.iterrows():
+        name = (cell.gamma, cell.C, cell.universum_weight, cell.delta)
+        assert all_cells[name] == pytest.approx(cell.soft_error, abs=1e-3)
 
 
 def test_joint_search_has_every_combination():
-    search = make_search(joint=True).fit(X, Y, universum=U)
+    search = make_search(n_steps=1).fit(X, Y, universum=U)
     cells = table(search)
     combinations = set(zip(cells.gamma, cells.C, cells.universum_weight, cells.delta, strict=True))
     expected = {(g, C, 0.0, 0.0) for g, C in product(GAMMAS, CS)}
@@ -197,15 +225,20 @@ def test_without_universum_there_is_no_step_b():
     search = make_search().fit(X, Y)
     assert set(search.results_["step"]) == {"a"}
     assert search.universum_helps_ is False
-    assert np.isnan(search.universum_gain_)
+    comparison = search.comparison_
+    assert comparison.universum is None
+    assert comparison.difference is None
+    assert comparison.chosen is comparison.plain
+    assert comparison.gained.tolist() == comparison.lost.tolist() == []
     weightless = make_search(universum_weights=[0.0]).fit(X, Y, universum=U)
     assert set(weightless.results_["step"]) == {"a"}
 
 
 def test_repeated_and_unsorted_values_do_not_matter():
     shuffled = UniversumSVCCV(
-        [10.0, 0.1, 1.0, 0.1], gammas=[*GAMMAS, 0.05], deltas=[0.1, 0.0, 0.1], criterion=4
-    )
+        [10.0, 0.1, 1.0, 0.1], gammas=[*GAMMAS, 0.05], deltas=[0.1, 0.0, 0.1], criterion=4,
+        universum_weights=["balanced", "balanced"], n_steps=2,
+    )  # fmt: skip
     assert_identical(shuffled.fit(X, Y, U), make_search().fit(X, Y, U))
 
 
@@ -216,8 +249,23 @@ def test_the_summary_is_that_of_the_chosen_cell(criterion):
     assert search.best_score_ == results["error"][search.best_index_]
     assert search.best_params_ == results["params"][search.best_index_]
     assert search.universum_helps_ == (results["step"][search.best_index_] == "b")
-    plain, universum = (results["error"][results["step"] == step].min() for step in "ab")
-    assert search.universum_gain_ == pytest.approx(plain - universum)
+    comparison = search.comparison_
+    for finalist, step in ((comparison.plain, "a"), (comparison.universum, "b")):
+        rows = np.flatnonzero(results["step"] == step)
+        assert finalist.index == rows[results["soft_error"][rows].argmin()]
+        assert finalist.params == results["params"][finalist.index]
+        assert finalist.error == pytest.approx(finalist.wrong.mean())
+        assert finalist.soft_error == pytest.approx(soft_errors(finalist.margins).mean())
+        assert np.array_equal(finalist.margins, search.left_out_margins_[finalist.index])
+        assert np.array_equal(finalist.wrong, search.left_out_errors_[finalist.index])
+    gain = comparison.universum.error - comparison.plain.error
+    assert comparison.difference == pytest.approx(gain)
+    n = len(comparison.rows)
+    assert comparison.difference == pytest.approx(
+        (len(comparison.lost) - len(comparison.gained)) / n
+    )
+    assert comparison.uses_universum == search.universum_helps_
+    assert comparison.chosen.error == search.best_score_
 
 
 def noisy_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -239,8 +287,8 @@ def test_a_universum_that_helps_is_used_and_one_that_harms_is_not(criterion):
     search.fit(X, y, universum=helpful)
     plain = clone(search).fit(X, y)
     assert search.universum_helps_ is True
-    assert search.universum_gain_ > search.universum_gain_se_ > 0
-    assert search.best_params_["universum_weight"] == "balanced"
+    assert search.comparison_.difference < -search.comparison_.standard_error < 0
+    assert search.best_params_["universum_weight"] != 0.0
     assert len(search.best_estimator_.universum_support_) > 0
     assert search.score(X_test, y_test) > plain.score(X_test, y_test)
 
@@ -258,8 +306,8 @@ def test_a_universum_that_helps_is_used_and_one_that_harms_is_not(criterion):
 
 
 def results_of(*cells: tuple) -> dict:
-    """A table of cells (kernel, C, universum weight, delta, error, hinge)."""
-    names = ("kernel_setting", "C", "universum_weight", "delta", "error", "hinge")
+    """A table of cells (kernel, C, universum weight, delta, soft error, criterion)."""
+    names = ("kernel_setting", "C", "universum_weight", "delta", "soft_error", "criterion")
     return dict(zip(names, np.array(cells, dtype=float).T, strict=True))
 
 
@@ -271,8 +319,8 @@ def test_step_a_takes_the_smallest_C_of_the_best_and_then_the_first_kernel():
         (0, 1.0, 0, 0, 0.1, 0.3),
         (0, 0.1, 1, 0, 0.0, 0.1),  # has a universum
     )
-    assert best_plain(results) == 3
-    assert best_plain(results, Rule(plain_ties="hinge")) == 1
+    assert best_plain(results, "soft_error") == 3
+    assert best_plain(results, "criterion") == 0
 
 
 def test_step_b_takes_the_largest_weight_of_the_best_and_then_the_smallest_delta():
@@ -280,60 +328,139 @@ def test_step_b_takes_the_largest_weight_of_the_best_and_then_the_smallest_delta
         (0, 1.0, 0, 0, 0.0, 0.0),
         (0, 1.0, 0.5, 0.0, 0.1, 0.1),
         (0, 1.0, 1.0, 0.1, 0.1, 0.2),
+        (0, 9.0, 1.0, 0.05, 0.1, 0.3),
+        (1, 1.0, 1.0, 0.05, 0.1, 0.3),
         (0, 1.0, 1.0, 0.05, 0.1, 0.3),
-        (0, 9.0, 2.0, 0.0, 0.1, 0.1),  # not the C of step (a)
-        (1, 1.0, 2.0, 0.0, 0.1, 0.1),  # not its kernel
     )
-    assert best_with_universum(results, 0) == 3
-    assert best_with_universum(results, 0, Rule(universum_ties="hinge")) == 1
-    assert best_with_universum(results) == 5
-    assert best_with_universum(results_of((0, 1.0, 0, 0, 0.0, 0.0))) is None
+    assert best_with_universum(results, "soft_error") == 5
+    assert best_with_universum(results, "criterion") == 1
+    assert best_with_universum(results, "soft_error", np.arange(6) < 3) == 2
+    assert best_with_universum(results_of((0, 1.0, 0, 0, 0.0, 0.0)), "soft_error") is None
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 50))
-def test_gain_and_its_standard_error_are_those_of_paired_differences(seed, n):
+def test_difference_and_standard_error_are_those_of_paired_values(seed, n):
     plain, other = np.random.default_rng(seed).random((2, n)) < 0.3
-    difference = plain.astype(float) - other
-    gain, error = paired_gain(plain, other, np.ones(n))
-    assert gain == pytest.approx(difference.mean(), abs=1e-12)
+    difference = other.astype(float) - plain
+    mean, error = paired([plain, other], np.ones(n))
+    assert mean == pytest.approx(difference.mean(), abs=1e-12)
     assert error == pytest.approx(difference.std(ddof=1) / np.sqrt(n), abs=1e-12)
-    scaled = paired_gain(plain, other, np.full(n, 7.0))
-    assert scaled == pytest.approx((gain, error), abs=1e-12)
+    scaled = paired([plain, other], np.full(n, 7.0))
+    assert scaled == pytest.approx((mean, error), abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [2, 7, 300, 1000])
-def test_one_point_is_not_enough_and_two_are(n):
-    wrong, right = np.arange(n) < 1, np.zeros(n, dtype=bool)
-    assert not Rule().is_gain(*paired_gain(wrong, right, np.ones(n)))
-    assert Rule().is_gain(*paired_gain(np.arange(n) < 2, right, np.ones(n)))
-    assert not Rule().is_gain(*paired_gain(right, right, np.ones(n)))
+def test_soft_errors_are_the_logistic_function_of_twice_the_margin():
+    margins = np.array([-50.0, -1.0, 0.0, 0.5, 1.0, 800.0])
+    expected = [1.0, 1 / (1 + np.exp(-2)), 0.5, 1 / (1 + np.exp(1)), 1 / (1 + np.exp(2)), 0.0]
+    np.testing.assert_allclose(soft_errors(margins), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_universum_must_gain_in_both_errors_or_half_a_standard_error_in_the_soft_one():
+    """Of two points, soft errors that change by -c and d: mean (d - c) / 2, error (d + c) / 2."""
+    weight, plain, same = np.ones(2), np.zeros(2), np.zeros(2, dtype=bool)
+
+    def used(soft, wrong=same, plain_wrong=same):
+        margins = np.log(1 / np.asarray(soft) - 1) / 2  # the inverse of the soft error
+        return is_gain((plain, margins), (plain_wrong, wrong), weight)
+
+    assert used([0.19, 0.6])  # -0.105 against 0.5 * 0.205
+    assert not used([0.21, 0.6])  # -0.095 against 0.5 * 0.195
+    assert used([0.21, 0.6], plain_wrong=np.array([True, False]))  # one error fewer
+    assert not used([0.21, 0.6], wrong=np.array([True, False]))
+    assert not used([0.5, 0.5], plain_wrong=np.array([True, True]))  # the same soft error
+    assert not used([0.4, 0.7], plain_wrong=np.array([True, True]))  # a larger one
+    assert used([0.45, 0.45])  # all points gain alike: no doubt about it
 
 
 @pytest.mark.parametrize("method", ["span", "span-2016"])
 def test_spans_leave_the_last_word_to_the_estimate(method):
     search = make_search(criterion=method).fit(X, Y, universum=U)
     b = np.flatnonzero(search.results_["step"] == "b")
-    delta = search.results_["delta"][b[search.results_["error"][b].argmin()]]
-    finalists = UniversumSVCCV(
-        [search.best_params_["C"]],
-        gammas=[search.best_params_["gamma"]],
-        deltas=[delta],
-        criterion="loo-estimate",
-    ).fit(X, Y, universum=U)
-    assert search.universum_gain_ == finalists.universum_gain_
-    assert search.universum_gain_se_ == finalists.universum_gain_se_
+    delta = search.results_["delta"][b[search.results_["criterion"][b].argmin()]]
+    finalists = make_search(
+        gammas=[search.best_params_["gamma"]], deltas=[delta], criterion="loo-estimate"
+    )
+    finalists.Cs = [search.best_params_["C"]]
+    expected = finalists.fit(X, Y, universum=U).comparison_
+    found = search.comparison_
+    assert found.criterion == expected.criterion == "estimated leave-one-out error"
+    assert (found.difference, found.standard_error) == (
+        expected.difference, expected.standard_error,
+    )  # fmt: skip
+    assert found.plain.error == expected.plain.error
+    assert found.universum.error == expected.universum.error
+    assert found.uses_universum == expected.uses_universum
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016"])
+def test_a_span_is_never_shown_as_an_error(method):
+    search = make_search(criterion=method).fit(X, Y, universum=U)
+    results, comparison = search.results_, search.comparison_
+    finalists = [comparison.plain.index, comparison.universum.index]
+    others = np.setdiff1d(np.arange(len(results["C"])), finalists)
+    assert np.isnan(results["error"][others]).all()
+    assert np.isfinite(results["criterion"]).all()
+    model = search.best_estimator_
+    assert search.best_score_ == loo_error(model, X, Y, U, method="loo-estimate").error
+
+
+def test_a_universum_made_of_the_training_points_is_not_judged_by_points_left_out():
+    random = np.random.default_rng(5)
+    y = np.arange(30) % 3
+    points = random.normal(size=(3, 40))[y] + random.normal(size=(30, 40))
+    averages = random_average(points, y, 50, random_state=0)
+    void = UniversumSVCCV(kernel="linear", criterion=3).fit(points, y, universum=averages)
+    assert void.comparison_.is_void
+    assert not void.comparison_.uses_universum
+    assert "made of the training points" in void.comparison_.decision
+    foreign = averages + 0.01 * random.normal(size=averages.shape)
+    search = UniversumSVCCV(kernel="linear", criterion=3).fit(points, y, universum=foreign)
+    assert not search.comparison_.is_void
+    sparse = void.fit(sp.csr_array(points), y, universum=sp.csr_array(averages))
+    assert sparse.comparison_.is_void
+    # As many points as features: all points are combinations of them, and nothing is known.
+    assert not void.fit(X, Y, universum=U).comparison_.is_void
+
+
+def test_random_labels_are_called_random():
+    """Where a span says 0 %: 100 points in 50 dimensions, ten classes, labels drawn at random."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(100, 50)), random.integers(10, size=100)
+    for criterion in ("span", "loo-estimate", 5):
+        search = UniversumSVCCV(kernel="linear", criterion=criterion).fit(X, y)
+        assert search.best_score_ >= 0.75, criterion
+    assert (
+        UniversumSVCCV(kernel="linear", criterion="span").fit(X, y).results_["criterion"].min()
+        < 0.5
+    )
+
+
+def assert_same_comparison(a: UniversumSVCCV, b: UniversumSVCCV) -> None:
+    """Of fits that started elsewhere and end at a gap of TIGHT."""
+    found, expected = a.comparison_, b.comparison_
+    assert (found.difference, found.standard_error) == (
+        expected.difference,
+        expected.standard_error,
+    )
+    assert found.criterion == expected.criterion
+    for one, other in ((found.plain, expected.plain), (found.universum, expected.universum)):
+        assert (one.params, one.error) == (other.params, other.error)
+        assert one.soft_error == pytest.approx(other.soft_error, abs=1e-6)
 
 
 def test_spans_leave_the_last_word_to_folds_where_the_estimate_is_slow(monkeypatch):
     monkeypatch.setattr(steps, "DIRECT_LIMIT", 0)
-    search = UniversumSVCCV([1.0], gammas=[0.1], deltas=[0.1], tol=TIGHT).fit(X, Y, universum=U)
+    search = UniversumSVCCV(
+        [1.0], gammas=[0.1], deltas=[0.1], universum_weights=["balanced"], tol=TIGHT,
+        criterion="span",
+    ).fit(X, Y, universum=U)  # fmt: skip
     by_folds = clone(search).set_params(criterion=5).fit(X, Y, universum=U)
-    assert search.universum_gain_ == by_folds.universum_gain_
-    assert search.universum_gain_se_ == by_folds.universum_gain_se_
+    assert_same_comparison(search, by_folds)
+    assert search.comparison_.criterion == "5-fold cross-validation error"
     few = np.r_[np.flatnonzero(Y < 2), 2, 5]  # only two points of class 2: two folds
     search.fit(X[few], Y[few], universum=U)
     by_folds.set_params(criterion=2).fit(X[few], Y[few], universum=U)
-    assert search.universum_gain_ == by_folds.universum_gain_
+    assert_same_comparison(search, by_folds)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -455,14 +582,16 @@ def test_random_state_makes_a_search_reproducible():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize(
-    ("criterion", "n_tasks"),
+    ("criterion", "n_steps", "n_tasks"),
     [
-        (4, 33),  # 6 + 2 cells on 4 folds, and the final fit
-        ("loo-estimate", 16),  # a fit and a judgement of each cell
-        ("span", 18),  # and a second opinion on two of them
+        (4, 2, 33),  # 6 + 2 cells on 4 folds, and the final fit
+        ("loo-estimate", 2, 16),  # a fit and a judgement of each cell
+        ("span", 2, 18),  # and a second opinion on two of them
+        ("loo-estimate", 3, 22),  # step (b) has 3 cells, step (c) 2 more: one C is on the edge
+        ("loo-estimate", 1, 36),
     ],
 )
-def test_progress_counts_every_task_once(criterion, n_tasks, n_jobs, monkeypatch, capsys):
+def test_progress_counts_every_task_once(criterion, n_steps, n_tasks, n_jobs, monkeypatch, capsys):
     seen = []
     monkeypatch.setattr(_progress, "PATIENCE_S", 0.0)
     monkeypatch.setattr(_progress, "LOG_EVERY_S", 0.0)
@@ -470,7 +599,7 @@ def test_progress_counts_every_task_once(criterion, n_tasks, n_jobs, monkeypatch
         _progress.Progress, "close", lambda self: seen.append((self.done, self.total))
     )
     with joblib.parallel_config(backend="threading"):
-        make_search(criterion=criterion, verbose=1, n_jobs=n_jobs).fit(X, Y, universum=U)
+        make_search(criterion=criterion, n_steps=n_steps, verbose=1, n_jobs=n_jobs).fit(X, Y, U)
     assert seen == [(n_tasks, n_tasks)]
     shown = capsys.readouterr()
     assert "Search: 100%" in shown.err

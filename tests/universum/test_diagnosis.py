@@ -1,4 +1,4 @@
-"""Diagnosis: the numbers by their definitions, the verdict by its thresholds, the table by eye."""
+"""Diagnosis: the numbers by their definitions, the table by eye."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.universum import Diagnosis, WithUniversum, diagnose
-from musvm.universum.diagnosis import (
-    EPSILON,
-    THRESHOLDS,
-    Measures,
-    Thresholds,
-    UniversumDiagnosis,
-)
+from musvm.universum import nuisance as ranking
+from musvm.universum.diagnosis import EPSILON
 
 rng = np.random.default_rng(0)
 Y = np.arange(60) % 3
@@ -76,10 +70,8 @@ def test_binary_measures():
 def test_several_universa_by_name_are_ranked():
     diagnosis = diagnose(SVM, X, Y, {"wide": WIDE, "narrow": NARROW, "ones": ONE_CLASS})
     assert len(diagnosis) == 3
-    order = ["helps", "neither", "hurts"]
-    positions = [order.index(universum.verdict) for universum in diagnosis]
-    assert positions == sorted(positions)
-    assert diagnosis["ones"].verdict == "hurts"
+    ranked = [universum.measures.nuisance for universum in diagnosis]
+    assert ranked == sorted(ranked, reverse=True)
     assert diagnosis["narrow"].measures.spread < diagnosis["wide"].measures.spread
     with pytest.raises(KeyError, match="absent"):
         diagnosis["absent"]
@@ -111,47 +103,66 @@ def test_other_forms_of_model_and_data():
 
 
 # ---------------------------------------------------------------------------------------------
-# Verdicts
+# The measure that ranks
 
 
-@given(
-    st.floats(0, 1),
-    st.floats(0, 2),
-    st.floats(0, 1),
-    st.floats(0, 2),
-    st.floats(0, 2),
-)
-def test_verdict_follows_the_thresholds(entropy, spread, min_entropy, low, high):
-    thresholds = Thresholds(min_entropy, *sorted((low, high)))
-    verdict = thresholds.verdict(Measures(1.0, 1.0, spread, 1.0, entropy))
-    biased, wide, narrow = (
-        entropy < thresholds.min_entropy,
-        spread > thresholds.max_spread,
-        spread < thresholds.min_spread,
-    )
-    assert (verdict == "hurts") == (biased or wide)
-    assert (verdict == "neither") == (narrow and not biased)
+def nuisance_by_definition(X, y, U, feature_map=lambda A: A) -> float:
+    """rho, pair by pair, in explicit features."""
+    P, Q = feature_map(X), feature_map(U)
+
+    def q(v):
+        return np.var(Q @ v) / (v @ v)
+
+    same = [q(P[i] - P[j]) for i in range(len(P)) for j in range(i) if y[i] == y[j]]
+    means = [P[y == k].mean(axis=0) for k in np.unique(y)]
+    between = [q(means[k] - means[j]) for k in range(len(means)) for j in range(k)]
+    return math.log(np.mean(same)) - math.log(np.mean(between))
 
 
-EVEN, NARROW_SPREAD = 1.0, THRESHOLDS.min_spread / 2
-MIDDLE = (THRESHOLDS.min_spread + THRESHOLDS.max_spread) / 2
+@pytest.mark.parametrize("U", [WIDE, NARROW, ONE_CLASS])
+def test_nuisance_follows_its_definition(U):
+    (linear,) = diagnose(SVM, X, Y, U)
+    assert linear.measures.nuisance == pytest.approx(nuisance_by_definition(X, Y, U))
+    squares = UniversumSVC(kernel="poly", degree=2, gamma=0.5).fit(X, Y)
+    (kernel,) = diagnose(squares, X, Y, U)
+
+    def products(A):  # of all pairs of features: the map of (x . z / 2)^2
+        return (A[:, :, None] * A[:, None, :]).reshape(len(A), -1) / 2
+
+    expected = nuisance_by_definition(X, Y, U, products)
+    assert kernel.measures.nuisance == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("entropy", "spread", "verdict", "words"),
-    [
-        (0.0, MIDDLE, "hurts", "May hurt: the model takes 90% of it for class cat"),
-        (EVEN, THRESHOLDS.max_spread + 0.01, "hurts", "much as those of training points"),
-        (EVEN, NARROW_SPREAD, "neither", f"spread by {NARROW_SPREAD:.2f} of a margin"),
-        (EVEN, MIDDLE, "helps", "May help"),
-    ],
-)
-def test_verdict_in_words(entropy, spread, verdict, words):
-    measures = Measures(1.0, 1.0, spread, 1.0, entropy)
-    universum = UniversumDiagnosis("u", 10, measures, "cat", 0.9)
-    assert universum.verdict == verdict
-    assert words in universum.sentence
-    assert universum.sentence.endswith(".")
+def test_nuisance_ranks_universa_by_what_they_show():
+    random = np.random.default_rng(1)
+    y = np.arange(60) % 2
+    points = np.column_stack([4.0 * y, random.normal(size=60)])
+    svm = UniversumSVC(kernel="linear").fit(points, y)
+    shared, telling = random.normal(size=(2, 100, 2)) * [[[0.1, 3.0]], [[3.0, 0.1]]]
+    ranked = diagnose(svm, points, y, {"telling": telling, "shared": shared})
+    assert [u.name for u in ranked] == ["shared", "telling"]
+    assert ranked["shared"].measures.nuisance > 2 > -2 > ranked["telling"].measures.nuisance
+
+
+def test_nuisance_looks_at_some_of_many_points(monkeypatch):
+    monkeypatch.setattr(ranking, "MAX_POINTS", 30)
+    (some,) = diagnose(SVM, X, Y, WIDE)
+    chosen = np.concatenate([np.flatnonzero(k == Y)[_ten_of_twenty()] for k in range(3)])
+    others = np.unique(np.linspace(0, 39, 30).round().astype(int))
+    expected = nuisance_by_definition(X[chosen], Y[chosen], WIDE[others])
+    assert some.measures.nuisance == pytest.approx(expected)
+
+
+def _ten_of_twenty():
+    return np.linspace(0, 19, 10).round().astype(int)
+
+
+def test_nuisance_is_unknown_where_there_is_no_kernel_or_no_difference():
+    (other,) = diagnose(SVC(decision_function_shape="ovr").fit(X, Y), X, Y, WIDE)
+    assert math.isnan(other.measures.nuisance)
+    one_each = [0, 1, 2]
+    (single,) = diagnose(UniversumSVC().fit(X[one_each], Y[one_each]), X[one_each], [0, 1, 2], WIDE)
+    assert math.isnan(single.measures.nuisance)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,9 +189,9 @@ def test_table_is_aligned_and_complete():
             f"{m.spread:.2f}",
             f"{m.inside:.0%}",
             f"{m.label_entropy:.2f}",
-            universum.verdict,
+            f"{m.nuisance:+.2f}",
         ]
-        assert row.index(universum.verdict) == header.index("verdict")
+        assert len(row) == len(header)
         end = header.index("points") + len("points")
         assert row[end - 1].isdigit()
         assert row[end] == " "
@@ -193,7 +204,7 @@ def test_frame_has_the_same_numbers():
     assert isinstance(frame, pd.DataFrame)
     assert frame.index.tolist() == [u.name for u in diagnosis]
     assert frame.loc["wide", "spread"] == diagnosis["wide"].measures.spread
-    assert frame.loc["narrow", "verdict"] == diagnosis["narrow"].verdict
+    assert frame.loc["narrow", "nuisance"] == diagnosis["narrow"].measures.nuisance
     assert repr(diagnosis).startswith("Diagnosis({'")
 
 

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from musvm.loo.methods import METHODS
+
 TABLES = "Tables"
 
-CRITERIA = ("span", "span-2016", "loo-estimate", "loo")
+DEFAULT_CRITERION = "loo-estimate"
 
 
 class Format(StrEnum):
@@ -38,23 +40,35 @@ class Loss(StrEnum):
     max = "max"
 
 
-class Method(StrEnum):
-    """Ways to the leave-one-out error."""
+def _complete_method(incomplete: str) -> list[str]:
+    return [name for name in METHODS if name.startswith(incomplete)]
 
-    span = "span"
-    span_2016 = "span-2016"
-    loo_estimate = "loo-estimate"
-    loo = "loo"
+
+def _check_method(value: str) -> str:
+    if value in METHODS:
+        return value
+    raise typer.BadParameter(f"use {', '.join(METHODS)}")
+
+
+Method = Annotated[
+    str,
+    typer.Option(
+        callback=_check_method,
+        autocompletion=_complete_method,
+        metavar=f"[{'|'.join(METHODS)}]",
+        help="A bound on the error, an estimate of it, or the error itself.",
+    ),
+]
 
 
 def _complete_criterion(incomplete: str) -> list[str]:
-    return [name for name in (*CRITERIA, "5", "10") if name.startswith(incomplete)]
+    return [name for name in (*METHODS, "5", "10") if name.startswith(incomplete)]
 
 
 def _check_criterion(value: str) -> str:
-    if value in CRITERIA or (value.isascii() and value.isdigit() and int(value) > 1):
+    if value in METHODS or (value.isascii() and value.isdigit() and int(value) > 1):
         return value
-    raise typer.BadParameter(f"use {', '.join(CRITERIA)}, or a number of folds of 2 or more")
+    raise typer.BadParameter(f"use {', '.join(METHODS)}, or a number of folds of 2 or more")
 
 
 def criterion(select: str) -> str | int:
@@ -165,7 +179,7 @@ Select = Annotated[
     typer.Option(
         callback=_check_criterion,
         autocompletion=_complete_criterion,
-        metavar="[span|span-2016|loo-estimate|loo|FOLDS]",
+        metavar=f"[{'|'.join(METHODS)}|FOLDS]",
         help="What judges parameters: a bound on the leave-one-out error, an estimate of it, the "
         "error itself, or cross-validation with that many folds.",
     ),

@@ -108,6 +108,22 @@ def search(data: Prepared, parameters: Mapping[str, Any], *, with_universum: boo
         fail(" ".join(str(error).split()))
 
 
+def nested_error(data: Prepared, parameters: Mapping[str, Any], folds: int) -> dict[str, Any]:
+    """The error of the search as a whole, and its standard error over the folds."""
+    from sklearn.model_selection import cross_val_score
+
+    from musvm import UniversumSVCCV
+
+    smallest = int(np.unique(data.y, return_counts=True)[1].min())
+    if smallest < folds:
+        fail(f"--nested {folds}: the smallest class has {smallest} rows; use fewer folds")
+    scores = cross_val_score(
+        UniversumSVCCV(**parameters), data.X, data.y, cv=folds, params={"universum": data.universum}
+    )
+    error, spread = float(1 - scores.mean()), float(scores.std(ddof=1) / np.sqrt(folds))
+    return {"folds": folds, "error": error, "standard_error": spread}
+
+
 def rejection_threshold(data: Prepared, model: Any, share: float) -> float | None:
     """The score that the wanted share of training points reach when they are left out."""
     from sklearn.base import clone

@@ -37,7 +37,7 @@ def diagnose(
     ] = None,
     target: options.Target = None,
     universum_label: options.UniversumLabel = None,
-    select: options.Select = "span",
+    select: options.Select = options.DEFAULT_CRITERION,
     kernel: options.KernelName = options.Kernel.rbf,
     gamma: options.Gammas = "scale",
     scale: options.Scale = True,
@@ -49,12 +49,14 @@ def diagnose(
     reorder: options.Reorder = False,
     zero_based: options.ZeroBased = False,
 ) -> None:
-    """Judge universa by a plain SVM, before any of them is used.
+    """Measure universa by a plain SVM, before any of them is used, and rank them.
 
-    A plain SVM is chosen and fitted, and the universa are ranked by what it makes of them. Spread
+    A plain SVM is chosen and fitted, and asked what it makes of them. Spread
     is the mean difference of a point's largest and smallest decision value, 1 being the margin;
     inside is the share of points within all margins; label entropy is 1 if all classes are given
-    equally often and 0 if one gets them all. A verdict is a guess; musvm fit tries it.
+    equally often and 0 if one gets them all. Nuisance, by which they are ranked, tells how much a
+    universum varies in ways that the classes share: more is better, for this task. Whether one
+    helps, musvm fit finds out.
 
     Status: 0 done, 1 the data was refused, 2 wrong command line.
     """
@@ -97,8 +99,8 @@ def _as_dict(one: Any) -> dict[str, Any]:
         "universum": one.name,
         "rows": one.n_points,
         **asdict(one.measures),
-        "verdict": one.verdict,
-        "sentence": one.sentence,
+        "majority": one.majority,
+        "majority_share": one.majority_share,
     }
 
 
@@ -111,7 +113,7 @@ def _print(found: Any) -> None:
         }
     )
     typer.echo()
-    made = table("universum", "rows", "spread", "inside", "label entropy", "verdict")
+    made = table("universum", "rows", "spread", "inside", "label entropy", "nuisance")
     for one in found:
         numbers = one.measures
         made.add_row(
@@ -120,7 +122,7 @@ def _print(found: Any) -> None:
             f"{numbers.spread:.2f}",
             f"{numbers.inside:.0%}",
             f"{numbers.label_entropy:.2f}",
-            one.verdict,
+            f"{numbers.nuisance:+.2f}",
         )
     print_table(made)
     typer.echo()

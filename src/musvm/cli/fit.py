@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,21 +12,18 @@ import typer
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._files import Tables, check_writable, read_tables, training_layout, writing
-from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
+from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_facts, print_json
 from musvm.cli._training import (
     Prepared,
+    nested_error,
     prepare,
     rejection_threshold,
     search,
 )
 from musvm.io.model_file import describe, to_bytes
+from musvm.search.criteria import in_words
 
-CRITERIA = {
-    "span": "a span bound on the leave-one-out error",
-    "span-2016": "the span bound of 2016 on the leave-one-out error",
-    "loo-estimate": "an estimate of the leave-one-out error",
-    "loo": "the leave-one-out error",
-}
+AUTO = "auto"
 
 
 @app.command(
@@ -43,20 +39,20 @@ def fit(
     target: options.Target = None,
     universum: options.Universum = None,
     universum_label: options.UniversumLabel = None,
-    select: options.Select = "span",
+    select: options.Select = options.DEFAULT_CRITERION,
     kernel: options.KernelName = options.Kernel.rbf,
     C: Annotated[
-        str, typer.Option("--C", metavar="LIST", help="Values of C to try.")
-    ] = "0.0001,0.001,0.01,0.1,1,10,100,1000",
+        str, typer.Option("--C", metavar="LIST", help="Values of C to try; auto suits the kernel.")
+    ] = AUTO,
     gamma: options.Gammas = "scale",
     degree: Annotated[int, typer.Option(min=1, help="Degree of the kernel poly.")] = 3,
     coef0: Annotated[float, typer.Option(help="Constant of the kernels poly and sigmoid.")] = 0.0,
     delta: Annotated[
         str, typer.Option(metavar="LIST", help="Values of delta to try, with a universum.")
-    ] = "0,0.01,0.05,0.1",
+    ] = "0,0.1,0.3",
     weight: Annotated[
-        str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced.")
-    ] = "balanced",
+        str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced; or auto.")
+    ] = AUTO,
     loss: Annotated[
         options.Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
     ] = options.Loss.sum,
@@ -67,6 +63,12 @@ def fit(
             min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."
         ),
     ] = 0.95,
+    nested: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
+        ),
+    ] = 0,
     jobs: options.Jobs = 1,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
     report: Annotated[
@@ -83,10 +85,11 @@ def fit(
 ) -> None:
     """Choose and fit a model for a labelled table, with a universum if there is one.
 
-    C and gamma are chosen for the plain SVM, then delta and C*/C for the SVM with universum, with
-    the plain one as a rival. The preparation of the columns is part of the model: missing numbers
-    become the median and are standardised; missing categories become the most frequent one and
-    are one-hot encoded. It is fitted to the training rows and applied to the universum as well.
+    C and gamma are chosen for the plain SVM, then C, delta and C*/C for the SVM with universum,
+    and the two are compared on rows that are left out. The preparation of the columns is part of
+    the model: missing numbers become the median and are standardised; missing categories become
+    the most frequent one and are one-hot encoded. It is fitted to the training rows and applied
+    to the universum as well.
 
     Tables are CSV (.csv, .tsv), Parquet (.parquet), NPZ with arrays X and y (.npz) and LIBSVM text
     (.libsvm, .svm). Columns are matched by name.
@@ -106,6 +109,8 @@ def fit(
         target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
     _check_outputs(out, report, force)
+    if nested == 1:
+        raise typer.BadParameter("use 2 or more folds", param_hint="--nested")
     with mistakes_in_one_line():
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
@@ -113,6 +118,7 @@ def fit(
         facts = _facts(tables, data, found)
         facts["universum_label"] = universum_label
         facts["rejection"] = _rejection(data, found, accept)
+        facts["nested"] = nested_error(data, parameters, nested) if nested else None
         _write_model(found, data, facts, out)
         if report is not None:
             _write_report(found, data, report, tables.train.path)
@@ -122,12 +128,12 @@ def fit(
 def _grids(C: str, gamma: str, delta: str, weight: str) -> dict[str, Any]:
     """The values to try, as `UniversumSVCCV` takes them."""
     return {
-        "Cs": options.numbers(C, lowest=1e-300, option="--C"),
+        "Cs": None if C == AUTO else options.numbers(C, lowest=1e-300, option="--C"),
         "gammas": options.gammas(gamma),
         "deltas": options.numbers(delta, lowest=0, option="--delta"),
-        "universum_weights": options.numbers(
-            weight, words=("balanced",), lowest=0, option="--weight"
-        ),
+        "universum_weights": None
+        if weight == AUTO
+        else options.numbers(weight, words=("balanced",), lowest=0, option="--weight"),
     }
 
 
@@ -153,6 +159,8 @@ def _tell(facts: dict[str, Any], out: Path, report: Path | None, *, as_json: boo
         print_json({**facts, "written": written})
     else:
         print_facts({**_in_words(facts), **written})
+        for hint in facts["hints"]:
+            note(hint)
 
 
 def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:
@@ -173,8 +181,7 @@ def _rejection(data: Prepared, found: Any, accept: float) -> dict[str, float] | 
 
 def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
     """What is told of the training, here and in the model file."""
-    gain, uncertainty = found.universum_gain_, found.universum_gain_se_
-    results, model = found.results_, found.best_estimator_
+    model = found.best_estimator_
     return {
         "training": {
             "file": tables.train.path,
@@ -187,16 +194,9 @@ def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
         "universum": [{"file": table.path, "rows": len(table)} for table in tables.universa],
         "input": tables.train.columns.as_dict(),
         "target": tables.train.target,
-        "search": {
-            "criterion": found.criterion,
-            "cells": len(results["error"]),
-            "error": found.best_score_,
-            # The rival's error, which need not be the smallest of step (a): ties have their rule.
-            "plain_error": found.best_score_ + (gain if found.universum_helps_ else 0.0),
-            "universum_helps": bool(found.universum_helps_),
-            "universum_gain": None if math.isnan(gain) else gain,
-            "universum_gain_se": None if math.isnan(uncertainty) else uncertainty,
-        },
+        "search": {"ranked_by": in_words(found.criterion), "cells": len(found.results_["C"])},
+        "comparison": found.comparison_.as_dict(),
+        "hints": found.hints_,
         "parameters": {
             **describe(model)["parameters"],
             "gamma_value": float(model.model_.kernel.gamma),
@@ -212,7 +212,6 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     """The facts for people to read."""
     training, columns, search = facts["training"], facts["input"], facts["search"]
     n_categorical = len(columns["categorical"])
-    criterion = search["criterion"]
     lines = {
         "training": f"{training['file']}: {training['rows']} rows, {len(training['classes'])} "
         f"classes, {columns['n']} columns"
@@ -220,11 +219,14 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     }
     if facts["universum"]:
         lines["universum"] = ", ".join(f"{u['file']}: {u['rows']} rows" for u in facts["universum"])
-    lines["chosen by"] = (
-        f"{CRITERIA.get(criterion, f'{criterion}-fold cross-validation')}, {search['cells']} cells"
-    )
+    lines["chosen by"] = f"the {search['ranked_by']}, {search['cells']} cells"
     lines["parameters"] = _parameters_in_words(facts["parameters"], bool(facts["universum"]))
-    lines["error"] = _error_in_words(search, bool(facts["universum"]))
+    lines |= _comparison_in_words(facts["comparison"])
+    if nested := facts["nested"]:
+        lines["nested"] = (
+            f"{nested['error']:.2%} +- {100 * nested['standard_error']:.2f} points, the search "
+            f"as a whole by {nested['folds']}-fold cross-validation"
+        )
     lines["support"] = f"{sum(facts['support_vectors'])} of {training['rows']} training rows" + (
         f", {facts['universum_support_vectors']} of {sum(u['rows'] for u in facts['universum'])} "
         "universum rows"
@@ -255,12 +257,13 @@ def _parameters_in_words(parameters: dict[str, Any], has_universum: bool) -> str
     return ", ".join(words)
 
 
-def _error_in_words(search: dict[str, Any], has_universum: bool) -> str:
-    plain, gain = search["plain_error"], search["universum_gain"]
-    if not has_universum or gain is None:
-        return f"{plain:.2%} by this criterion"
-    return (
-        f"{plain:.2%} without universum, {plain - gain:.2%} with it by this criterion, a change of "
-        f"{0.0 - 100 * gain:+.2f} +- {100 * search['universum_gain_se']:.2f} points: "
-        + ("the universum helps" if search["universum_helps"] else "the universum is left out")
-    )
+def _comparison_in_words(comparison: dict[str, Any]) -> dict[str, str]:
+    plain, universum = comparison["plain"], comparison["universum"]
+    if universum is None:
+        return {"error": f"{plain['error']:.2%}, the {comparison['criterion']}"}
+    return {
+        "error": f"{plain['error']:.2%} without universum, {universum['error']:.2%} with it, a "
+        f"change of {100 * comparison['difference']:+.2f} +- "
+        f"{100 * comparison['standard_error']:.2f} points, the {comparison['criterion']}",
+        "decision": comparison["decision"],
+    }

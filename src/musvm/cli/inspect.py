@@ -43,8 +43,9 @@ def _in_words(fitted: Any, header: Any) -> dict[str, str]:
         "model": _steps(fitted),
     }
     for name in ("classes", "n_features", "feature_names", "target", "training", "universum",
-                 "search", "parameters", "support_vectors", "universum_support_vectors",
-                 "objective", "relative_gap", "converged", "rejection"):  # fmt: skip
+                 "search", "comparison", "parameters", "support_vectors",
+                 "universum_support_vectors", "objective", "relative_gap", "converged",
+                 "rejection"):  # fmt: skip
         if summary.get(name) not in (None, [], {}):
             facts[name.replace("_", " ")] = _shown(summary[name])
     return facts

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
@@ -25,10 +24,7 @@ def loo(
     model: options.Model,
     train: options.Train,
     universum: options.Universum = None,
-    method: Annotated[
-        options.Method,
-        typer.Option(help="A bound on the error, an estimate of it, or the error itself."),
-    ] = options.Method.loo_estimate,
+    method: options.Method = options.DEFAULT_CRITERION,
     as_json: options.Json = False,
     format: options.FileFormat = None,
     no_header: options.NoHeader = False,
@@ -56,7 +52,7 @@ def loo(
         if not universum and label is None and (sources := _universum_files(header)):
             fail(f"{model}: was fitted with a universum; pass --universum {sources[0]}")
         tables = read_tables(train, universum or [], label, layout, format)
-        result = _error(fitted, tables, method.value)
+        result = _error(fitted, tables, method)
     facts = _facts(result, len(tables.train))
     if as_json:
         print_json({**facts, "predictions": _plain(result.predictions)})

@@ -84,7 +84,7 @@ class Direct:
         is_plain = not any(weights)
         universum = None if is_plain else part.universum
         results = search.fit(part.X, part.y, universum, groups=part.groups).results_
-        names = ("C", "universum_weight", "delta", "error")
+        names = ("C", "universum_weight", "delta", "criterion")
         rows = zip(*(results[name].tolist() for name in names), strict=True)
         # The search keeps the plain SVM among its candidates; here it was judged before.
         return [Judged(*row) for row in rows if is_plain or row[1] > 0]

@@ -43,6 +43,7 @@ from musvm.estimator import PARAMETER_CONSTRAINTS
 from musvm.io.archive import is_sound, read_zip, stored
 from musvm.kernels import Kernel
 from musvm.model import FittedModel
+from musvm.search.comparison import Comparison, Finalist
 
 FORMAT = "musvm model"
 FORMAT_VERSION = 1
@@ -442,7 +443,7 @@ def _estimators() -> tuple[str, ...]:
         impute.SimpleImputer, impute.MissingIndicator,
         decomposition.PCA, decomposition.TruncatedSVD,
     ]  # fmt: skip
-    parts = [FittedModel, Kernel, Certificate]
+    parts = [FittedModel, Kernel, Certificate, Comparison, Finalist]
     return tuple(_name(kind) for kind in (*own, *parts, *scalers, *others))
 
 

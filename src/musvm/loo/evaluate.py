@@ -17,10 +17,9 @@ from musvm.dual.problem import DualProblem
 from musvm.dual.solution import DualSolution
 from musvm.loo.estimate import left_out_values
 from musvm.loo.exact import Callback, leave_one_out
+from musvm.loo.methods import METHODS
 from musvm.loo.span import counts_as_error, span_margins, squared_spans
 from musvm.loo.types import support_types, two_active_share
-
-METHODS = ("span", "span-2016", "loo-estimate", "loo")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from musvm.display import bin_edges
 from musvm.report import text
 from musvm.report.models import Described, Family
+from musvm.search.comparison import Comparison
 from musvm.universum.diagnosis import Measures, UniversumDiagnosis
 
 BINS = 28
@@ -30,7 +31,8 @@ SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "universum_weight": ("C*/C", text.compact),
     "delta": ("Δ", text.compact),
     "error": ("error", text.percent),
-    "hinge": ("hinge loss", None),
+    "soft_error": ("soft error", text.percent),
+    "criterion": ("bound", text.percent),
     "relative_gap": ("relative gap", text.scientific),
     "converged": ("gap reached", None),
     "n_iter": ("rounds", None),
@@ -40,7 +42,7 @@ SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "n_universum_type_2": ("universum SVs at bound", None),
     "seconds": ("seconds", None),
 }
-HIDDEN_COLUMNS = {"params", "kernel_setting"}
+HIDDEN_COLUMNS = {"params", "kernel_setting", "hinge"}
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,8 @@ def feature_names(family: Family) -> list[str]:
 def search_table(results: Mapping[str, Any], best: int | None) -> Table:
     """One row for each cell of a search."""
     listed = [name for name in SEARCH_COLUMNS if name in results]
+    if not np.isnan(results["error"]).any():
+        listed.remove("criterion")  # the error itself
     others = [name for name in results if name not in SEARCH_COLUMNS and name not in HIDDEN_COLUMNS]
     columns = []
     for name in listed + others:
@@ -211,6 +215,33 @@ def search_table(results: Mapping[str, Any], best: int | None) -> Table:
         columns.append(column(title, values, show))
     columns = [entry for entry in columns if set(entry.cells) != {text.MISSING}]
     return Table("All cells of the search; the chosen one is marked", columns, marked=best)
+
+
+def finalists_table(comparison: Comparison) -> Table:
+    """The best models without and with universum, as the search compared them."""
+    finalists = [f for f in (comparison.plain, comparison.universum) if f is not None]
+    quantities = [
+        column(title, [f.params[name] for f in finalists], text.compact)
+        for name, title in (
+            ("C", "C"), ("gamma", "γ"), ("universum_weight", "C*/C"), ("delta", "Δ"),
+        )
+        if name in comparison.plain.params
+    ]  # fmt: skip
+    quantities += [
+        column("error", [f.error for f in finalists], text.percent, comparison.criterion),
+        column(
+            "soft error",
+            [f.soft_error for f in finalists],
+            text.percent,
+            "every point by how clearly it is classified; what decides",
+        ),
+        column(
+            "right where the other is wrong",
+            [len(rows) for rows in (comparison.lost, comparison.gained)][: len(finalists)],
+        ),
+    ]
+    names = ["plain SVM", "MU-SVM"][: len(finalists)]
+    return side_by_side("The finalists of the search", names, quantities)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -235,7 +266,7 @@ def comparison_table(models: list[Described], errors: list[Any], criterion: str)
         [model_name(model) for model in models],
         [
             column("training error", [m.training_error for m in models], text.percent),
-            column("criterion", errors, text.percent, criterion),
+            column("error", errors, text.percent, criterion),
             column(
                 "objective",
                 [m.certificate.primal for m in models],
@@ -315,7 +346,12 @@ def diagnosis_table(universa: list[UniversumDiagnosis]) -> Table:
             "piling", [m.piling for m in measures], text.percent, "training points at the margin"
         ),
         *_measure_columns(measures),
-        column("verdict", [universum.verdict for universum in universa]),
+        column(
+            "nuisance",
+            [m.nuisance for m in measures],
+            lambda value: f"{value:+.2f}",
+            "how much it varies within classes, next to between them: ranks universa for one task",
+        ),
     ]
     return side_by_side(
         "The universum, seen by the plain SVM", [u.name for u in universa], quantities

@@ -171,18 +171,21 @@ class Document:
             return None
         return {
             "sentence": sentences.search(self.subject),
+            "finalists": content.finalists_table(search.comparison_),
+            "decision": search.comparison_.decision,
+            "hints": search.hints_,
             "table": content.search_table(search.results_, int(search.best_index_)),
         }
 
     @cached_property
     def errors(self) -> list[Any]:
-        """The errors of `models` by the criterion; None for a cell that was not searched."""
+        """The errors of `models`; None for one that is no finalist of the search."""
         family, subject = self.family, self.subject
         if subject.search is None:
             fits = [family.plain_fit] + ([family.universum_fit] if self.path else [])
             return [left_out_error(fit, METHOD) for fit in fits]
-        rows = [subject.best_cell(step) for step in "ab"[: len(self.models)]]
-        return [None if row is None else subject.results["error"][row] for row in rows]
+        kinds = (True, False)[: len(self.models)]
+        return [subject.error_of_finalist(plain=plain) for plain in kinds]
 
     def _diagnosis(self) -> dict[str, Any]:
         if not self.family.has_universum:

@@ -38,6 +38,7 @@ from musvm.model import dual_rows, is_certified
 from musvm.projections import Projections
 from musvm.solvers.gram import solve
 from musvm.universum.diagnosis import Diagnosis, Measures, UniversumDiagnosis
+from musvm.universum.nuisance import nuisance_of
 
 
 @dataclass(frozen=True)
@@ -199,21 +200,28 @@ class Family:
 
     def diagnosis(self, plain: Described) -> list[UniversumDiagnosis]:
         """What the plain SVM says about the universum; then of each part, the best first."""
-        projections = plain.projections
-        whole = UniversumDiagnosis.of("universum", projections)
+        everything = np.arange(len(plain.projections.universum))
+        whole = self._diagnosis_of("universum", plain.projections, everything)
         ends = np.cumsum(self.universum_parts)
         if len(ends) < 2:
             return [whole]
-        parts = np.split(projections.universum, ends[:-1])
+        parts = enumerate(np.split(everything, ends[:-1]), start=1)
         return [
             whole,
-            *Diagnosis(
-                [
-                    UniversumDiagnosis.of(f"part {k}", replace(projections, universum=part))
-                    for k, part in enumerate(parts, start=1)
-                ]
-            ),
+            *Diagnosis([self._diagnosis_of(f"part {k}", plain.projections, p) for k, p in parts]),
         ]
+
+    def _diagnosis_of(
+        self, name: str, projections: Projections, part: IntArray
+    ) -> UniversumDiagnosis:
+        """The same for some of the universum points."""
+        row, training = self.blocks.block_of_row, self.data.is_training
+        points, others = row[training], row[~training][part]
+        rho = nuisance_of(
+            self.gram[np.ix_(points, points)], self.gram[np.ix_(others, points)], projections.codes
+        )
+        chosen = replace(projections, universum=projections.universum[part])
+        return UniversumDiagnosis.of(name, chosen, rho)
 
     def path(self, deltas: Iterable[float]) -> Iterator[Described]:
         """The MU-SVM for each Delta, its own among them, each from the one before."""

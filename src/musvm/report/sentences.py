@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from musvm.report import text
 from musvm.report.content import model_name
 from musvm.report.models import Described, Family
 from musvm.report.subject import Subject
+from musvm.search.criteria import in_words
 from musvm.universum.diagnosis import UniversumDiagnosis
 
 MAX_SENTENCE = 400  # characters; a sentence may quote the name of a class
@@ -28,23 +27,18 @@ def _outcome(subject: Subject, models: list[Described], errors: list[float]) -> 
             for model, error in zip(models, errors, strict=True)
         )
         return f"With {where}, the {subject.criterion} is {found}."
-    search = subject.search
-    found = f"{subject.criterion} {text.percent(search.best_score_)}"
-    if len(models) == 1:
-        return f"The search chose {where}: {found}."
-    gain, uncertainty = search.universum_gain_, 100 * search.universum_gain_se_
-    if math.isnan(gain):
-        return f"The search chose {where}: {found}. No cell of it used the universum."
-    if search.universum_helps_:
+    comparison = subject.search.comparison_
+    plain, universum = comparison.plain, comparison.universum
+    if universum is None:
         return (
-            f"The search chose the {model_name(models[1])}, with {where}: {found}, against "
-            f"{text.percent(search.best_score_ + gain)} for the best plain SVM. The universum "
-            f"helps by {100 * gain:.1f} points, with a standard error of {uncertainty:.1f}."
+            f"The search chose {where}. The {comparison.criterion} is {text.percent(plain.error)}."
         )
+    chosen = "MU-SVM" if comparison.uses_universum else "plain SVM"
     return (
-        f"The search chose the plain SVM, with {where}: {found}. The universum does not help: the "
-        f"best MU-SVM has {text.percent(search.best_score_ - gain)}; the standard error of the "
-        f"difference is {uncertainty:.1f} points."
+        f"The search chose the {chosen}, with {where}. The {comparison.criterion} is "
+        f"{text.percent(plain.error)} for the best plain SVM and {text.percent(universum.error)} "
+        f"for the best MU-SVM, a difference of {100 * comparison.difference:+.1f} points with a "
+        f"standard error of {100 * comparison.standard_error:.1f}."
     )
 
 
@@ -61,9 +55,10 @@ def _effect(plain: Described, other: Described) -> str:
 
 def search(subject: Subject) -> str:
     """How the cells were judged."""
-    n_cells = len(subject.results["error"])
+    n_cells, search = len(subject.results["criterion"]), subject.search
+    judge = search.criterion if search.cv is None else search.cv
     return (
-        f"{text.count(n_cells, 'cell')}, judged by the {subject.criterion}. Step a is the plain "
+        f"{text.count(n_cells, 'cell')}, ranked by the {in_words(judge)}. Step a is the plain "
         "SVM; step b adds the universum."
     )
 
@@ -80,13 +75,13 @@ def models(family: Family, shown: list[Described]) -> str:
 
 
 def diagnosis(universa: list[UniversumDiagnosis]) -> list[str]:
-    """The verdict on the whole universum first, then on its parts."""
+    """The measures of the whole universum first, then of its parts."""
     whole, *parts = universa
     return [
         text.as_text(whole.sentence, MAX_SENTENCE),
         *(text.as_text(f"{part.name}: {part.sentence}", MAX_SENTENCE) for part in parts),
-        "The verdict is a guess from what the plain SVM makes of the universum before it is used. "
-        "The comparison of the two models is the test.",
+        "These are measures of what the plain SVM makes of the universum before it is used. The "
+        "comparison of the two models tells whether it helps.",
     ]
 
 

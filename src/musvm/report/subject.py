@@ -6,19 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
+from musvm.search.comparison import Comparison
+from musvm.search.criteria import in_words
 
-METHOD = "span"  # where no search has chosen another
-CRITERIA = {
-    "span": "span bound on the leave-one-out error",
-    "span-2016": "span bound of 2016 on the leave-one-out error",
-    "loo-estimate": "estimated leave-one-out error",
-    "loo": "leave-one-out error",
-}
+METHOD = "loo-estimate"  # where no search has chosen another
 
 
 @dataclass(frozen=True)
@@ -44,39 +39,34 @@ class Subject:
     def results(self) -> Mapping[str, Any]:
         return {} if self.search is None else self.search.results_
 
-    def best_cell(self, step: str) -> int | None:
-        """The best cell of step (a) or (b) with the C and the kernel of the model."""
-        if self.search is None:
-            return None
-        results, best = self.search.results_, self.search.best_index_
-        if results["step"][best] == step:
-            return int(best)
-        rows = [
-            row
-            for row in np.flatnonzero(results["step"] == step).tolist()
-            if results["C"][row] == results["C"][best]
-            and results["kernel_setting"][row] == results["kernel_setting"][best]
-        ]
-        return min(rows, key=lambda row: results["error"][row], default=None)
+    @property
+    def comparison(self) -> Comparison | None:
+        """The finalists of the search."""
+        return None if self.search is None else self.search.comparison_
 
     def family(self, given: Fit) -> Family:
         """The models to report on."""
-        row = self.best_cell("b")
-        if row is None:
+        rival = None if self.comparison is None else self.comparison.universum
+        if rival is None:
             return Family(given, delta=self.model.delta)
-        parameters = self.results["params"][row]
         return Family(
             given,
-            universum_weight=parameters["universum_weight"],
-            delta=parameters["delta"],
+            universum_weight=rival.params["universum_weight"],
+            delta=rival.params["delta"],
         )
+
+    def error_of_finalist(self, *, plain: bool) -> float | None:
+        """The error of a finalist; None if there is none with the C and kernel of the model."""
+        if self.comparison is None:
+            return None
+        finalist = self.comparison.plain if plain else self.comparison.universum
+        if finalist is None:
+            return None
+        shared = [name for name in ("C", "gamma") if name in finalist.params]
+        same = all(getattr(self.model, name) == finalist.params[name] for name in shared)
+        return finalist.error if same else None
 
     @property
     def criterion(self) -> str:
-        """What judges the models, in words: what the search used, or else the span bound."""
-        criterion = METHOD if self.search is None else self.search.criterion
-        if isinstance(criterion, str):
-            return CRITERIA[criterion]
-        if isinstance(criterion, int | np.integer):
-            return f"{criterion}-fold cross-validation error"
-        return "cross-validation error"
+        """What the errors are, in words."""
+        return in_words(METHOD) if self.comparison is None else self.comparison.criterion

@@ -22,6 +22,7 @@ from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
 from musvm._progress import Progress
 from musvm._sklearn import (
+    Interval,
     StrOptions,
     all_or_nothing,
     fit_context,
@@ -31,32 +32,39 @@ from musvm._threads import one_blas_thread
 from musvm.dual.problem import UniversumLoss
 from musvm.estimator import PARAMETER_CONSTRAINTS, UniversumSVC
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
-from musvm.loo.evaluate import METHODS
+from musvm.loo.methods import METHODS
 from musvm.model import FittedModel
 from musvm.search.cells import CellFit, Options
-from musvm.search.choose import RULE, best_plain, best_with_universum
+from musvm.search.comparison import Comparison
+from musvm.search.hints import hints
+from musvm.search.leaks import is_made_of_training_points
 from musvm.search.memory import CellStore
 from musvm.search.pool import Pool
+from musvm.search.rule import best_plain, best_with_universum, ranked_by
 from musvm.search.run import Cell, Runner
+from musvm.search.scale import DELTAS, default_Cs, default_weights
 from musvm.search.steps import Fold, Grid, Steps
-from musvm.search.table import as_table
+from musvm.search.table import as_cv_results, as_table
 
 
 class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     """`UniversumSVC` that chooses its parameters itself.
 
-    The search takes two steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM.
-    Step (b) keeps them and chooses `delta`, and C*/C if several are given, for the SVM with
-    universum; the plain SVM stays a candidate. `universum_helps_` tells which of them won, and
-    `best_estimator_` is the winner, fitted to all data.
+    The search takes three steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM,
+    step (b) another C for the SVM with universum, and step (c) its C*/C and `delta`, for that C
+    and its neighbours. The best
+    plain SVM and the best SVM with universum are then compared on points that are left out, and
+    one of them is chosen: `comparison_` has the two side by side, and `best_estimator_` is the
+    chosen one, fitted to all data.
 
-    By default nothing is resampled: cells are judged by a bound on their leave-one-out error
-    that costs less than a fit.
+    By default nothing is resampled: every cell is judged by an estimate of its leave-one-out
+    error that costs about as much as a fit.
 
     Parameters
     ----------
-    Cs : array-like of float, default=(1e-4, 1e-3, ..., 1e3)
-        Values of C; positive.
+    Cs : array-like of float or None, default=None
+        Values of C; positive. None takes seven, from 0.1 / s to 100 / s, where s is the mean
+        squared distance of the training points from their mean in the space of the kernel.
 
     kernel : {'linear', 'poly', 'rbf', 'sigmoid', 'precomputed'} or callable, default='rbf'
         The kernel, as in `UniversumSVC`.
@@ -71,11 +79,11 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     coef0 : float, default=0.0
         Constant term of 'poly' and 'sigmoid'.
 
-    deltas : array-like of float, default=(0, 0.01, 0.05, 0.1)
+    deltas : array-like of float, default=(0, 0.1, 0.3)
         Values of `delta`.
 
-    universum_weights : array-like of float or 'balanced', default=('balanced',)
-        Values of C*/C.
+    universum_weights : array-like of float or 'balanced', or None, default=None
+        Values of C*/C. None takes 0.03, 0.1, 0.3 and 1 times 'balanced', n / (m L).
 
     universum_loss : {'sum', 'max'}, default='sum'
         As in `UniversumSVC`.
@@ -86,14 +94,19 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     class_weight : dict, 'balanced' or None, default=None
         Factors of C by class.
 
-    criterion : {'span', 'span-2016', 'loo-estimate', 'loo'}, int or splitter, default='span'
+    criterion : {'span', 'span-2016', 'loo-estimate', 'loo'}, int or splitter, \
+default='loo-estimate'
         What judges a cell. The four names are methods of `loo_error`: two bounds on the
-        leave-one-out error, an estimate of it, and the error itself. An integer is a number of
-        stratified folds. A splitter, or a list of splits, sees training points only; every
-        universum point is in every training part.
+        leave-one-out error, an estimate of it, and the error itself. They need the kernel matrix
+        of all points. An integer is a number of stratified folds. A splitter, or a list of
+        splits, sees training points only; every universum point is in every training part.
 
-    joint : bool, default=False
-        Whether all parameters are searched at once instead of in two steps.
+    cv : int, splitter or None, default=None
+        Folds in place of `criterion`, under the name that scikit-learn's searches use.
+
+    n_steps : {1, 2, 3}, default=3
+        1 searches all parameters at once. 2 takes the paper's steps: the SVM with universum has
+        the C of the plain one. 3 gives it a C of its own.
 
     tol : float, default=1e-4
         Relative duality gap at which the solver stops.
@@ -124,20 +137,36 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
         The chosen parameters of `UniversumSVC`. If the plain SVM won, `universum_weight` is 0.
 
     best_score_ : float
-        Error of the chosen cell by the criterion: the share of training points, by weight, that
-        are misclassified when they are left out. Smaller is better.
+        Error of the chosen model: the share of training points, by weight, that are
+        misclassified when they are left out. Smaller is better. It is `comparison_.chosen.error`.
+
+    comparison_ : Comparison
+        The best models without and with universum: `plain` and `universum`, each with its
+        `params`, `error` and `soft_error`; the `difference` of the errors and its
+        `standard_error`; the `criterion` that judged both, in words; the rows that only one of
+        them gets right, `gained` and `lost`; `uses_universum`, and the `decision` in a sentence.
+        `plot` draws the margins of the points when left out.
+
+    hints_ : list of str
+        What to know before trusting the result: that the choice is optimistic, and which
+        parameters sit on the edge of what was tried.
 
     best_index_ : int
         Row of the chosen cell in `results_`.
 
     results_ : dict of ndarray
         One column per entry, one row per cell; ``pandas.DataFrame(search.results_)`` is a table.
-        `step` is 'a' without universum and 'b' with it. `error` is the criterion, `hinge` the
-        mean hinge loss of the left-out margins. `relative_gap`, `converged`, `n_iter` and
+        `step` is 'a' without universum and 'b' with it. `criterion` is the share of points that
+        the criterion counts; where that is an error and no bound, it is the `error`, and
+        `soft_error` ranks the cells. `hinge` is the mean hinge loss of the left-out margins.
+        `relative_gap`, `converged`, `n_iter` and
         `seconds` tell of the fits, the worst or the sum where there are several folds.
         `n_type_1` and `n_type_2` count training support vectors inside their bounds and at their
         bound, `n_universum_type_1` and `n_universum_type_2` those of the universum, on average
         over the folds. `params` are the parameters of `UniversumSVC`.
+
+    cv_results_ : dict
+        The same cells under the names of scikit-learn's searches; a score is 1 minus the error.
 
     left_out_margins_ : ndarray of shape (n_cells, n_points)
         :math:`f_y(x) - \\max_{l \\ne y} f_l(x)` of the points left out, as the criterion sees
@@ -152,15 +181,6 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
     universum_helps_ : bool
         Whether the chosen model uses the universum.
-
-    universum_gain_ : float
-        By how much the best cell with universum has a smaller error than the best one without;
-        NaN without a universum. By the criterion, but for the spans by 'loo-estimate', or by
-        5-fold cross-validation where that is faster: see Notes.
-
-    universum_gain_se_ : float
-        Standard error of `universum_gain_`, from the points on which the two disagree. The
-        universum is used if it gains more than this.
 
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
@@ -181,10 +201,12 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    **The rule.** Of cells with equal errors, step (a) takes the smallest C, step (b) the largest
-    C*/C, then the smallest `delta`. The universum is used if it gains more than one standard error.
-    A span overlooks more errors the more a universum shrinks it, so it may choose C and `delta`,
-    but whether the universum is used at all is decided by a second opinion on the two finalists.
+    **The rule.** A point that is left out with margin m has the soft error 1 / (1 + exp(2 m)).
+    Cells are ranked by their mean; of equal ones without universum the smallest C is taken, of
+    those with it the largest C*/C, then the smallest `delta`. The universum is used if it lowers
+    both the soft error and the error, or the soft error by more than half a standard error of the
+    difference. A span ranks cells by its own count, and the two finalists are judged by
+    'loo-estimate', or by 5-fold cross-validation where that is faster.
 
     **Equal points are left out together.** Rows with the same features and label count as one
     point, of their summed weight, for the four named criteria. Otherwise a copy would answer for
@@ -205,7 +227,7 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
     >>> search = UniversumSVCCV([1, 10, 100], gammas=[1 / 32, 1 / 8], criterion=5)
     >>> search.fit(X[:60], y[:60], universum=universum).best_params_["C"]
     1.0
-    >>> search.universum_helps_
+    >>> search.comparison_.uses_universum
     False
     """
 
@@ -217,12 +239,13 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
                 "tol", "max_iter", "random_state", "verbose",
             )
         },
-        "Cs": ["array-like"],
+        "Cs": ["array-like", None],
         "gammas": ["array-like"],
         "deltas": ["array-like"],
-        "universum_weights": ["array-like"],
+        "universum_weights": ["array-like", None],
         "criterion": [StrOptions(set(METHODS)), "cv_object"],
-        "joint": ["boolean"],
+        "cv": ["cv_object"],
+        "n_steps": [Interval(Integral, 1, 3, closed="both")],
         "n_jobs": [Integral, None],
         "memory": [str, os.PathLike, None],
     }  # fmt: skip
@@ -231,19 +254,20 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        Cs: Any = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
+        Cs: Any = None,
         *,
         kernel: Any = "rbf",
         gammas: Any = ("scale",),
         degree: int = 3,
         coef0: float = 0.0,
-        deltas: Any = (0.0, 0.01, 0.05, 0.1),
-        universum_weights: Any = ("balanced",),
+        deltas: Any = DELTAS,
+        universum_weights: Any = None,
         universum_loss: UniversumLoss = "sum",
         universum_label: Any = None,
         class_weight: Any = None,
-        criterion: Any = "span",
-        joint: bool = False,
+        criterion: Any = "loo-estimate",
+        cv: Any = None,
+        n_steps: int = 3,
         tol: float = 1e-4,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -262,7 +286,8 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
         self.universum_label = universum_label
         self.class_weight = class_weight
         self.criterion = criterion
-        self.joint = joint
+        self.cv = cv
+        self.n_steps = n_steps
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -302,7 +327,7 @@ class UniversumSVCCV(ClassifierMixin, BaseEstimator):
 
         universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
 such arrays, default=None
-            Points of no class. None, or no rows at all, leaves out step (b).
+            Points of no class. None, or no rows at all, leaves out steps (b) and (c).
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included, and of their weight in the
@@ -332,35 +357,47 @@ such arrays, default=None
             Pool(self.n_jobs) as pool,
             Progress("Search", n_tasks, verbose=self.verbose) as progress,
         ):
-            method = self.criterion if folds is None else None
+            method = self._judge if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
             steps = Steps(grid, data, blocks, self.class_weight, self.universum_loss, folds, runner)
             cells = self._search(steps)
             self._describe(cells, grid)
-            best = self._choose(cells, steps)
-            fit = steps.final(cells[best])
+            is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
+            self._choose(cells, steps, is_leak)
+            best = cells[self.best_index_]
+            fit = steps.final(best)
+            progress.total = progress.done
         self.classes_ = data.classes
-        self.best_estimator_ = self._model(data, blocks, grid.kernels[cells[best].spec.kernel], fit)
+        self.best_estimator_ = self._model(data, blocks, grid.kernels[best.spec.kernel], fit)
         self.n_iter_ = self.best_estimator_.n_iter_
         return self
 
     def _search(self, steps: Steps) -> list[Cell]:
-        """All cells of both steps, plain ones first."""
+        """The cells of all steps, plain ones first."""
+        grid, column = steps.grid, ranked_by(self._judge)
         plain: list[Cell] = []
         universum: list[Cell] = []
         for kernels in steps.batches(effective_n_jobs(self.n_jobs)):
             found = steps.without_universum(kernels)
             plain += found
-            if self.joint:
-                universum += steps.with_universum(found)
-        if not self.joint:
-            best = best_plain(as_table(plain, steps.grid))
-            universum = steps.with_universum([plain[best]])
-        return plain + universum
+            if self.n_steps == 1:
+                universum += steps.with_universum(found, grid.all_but({}))
+        if self.n_steps > 1 and grid.weights:
+            best = plain[best_plain(as_table(plain, grid, self._judge), column)]
+            done, starts = {}, [best]
+            if self.n_steps == 3:
+                same = [cell for cell in plain if cell.spec.kernel == best.spec.kernel]
+                done, universum = grid.probe, steps.with_universum(same, grid.probe)
+                row = best_with_universum(as_table(universum, grid, self._judge), column)
+                assert row is not None
+                around = grid.around(universum[row].spec)
+                starts = [cell for cell in same if cell.spec.C in around]
+            universum += steps.with_universum(starts, grid.all_but(done))
+        return plain + steps.in_order(universum)
 
     def _describe(self, cells: list[Cell], grid: Grid) -> None:
         """Set the attributes that tell of all cells, and say if some are unfinished."""
-        self.results_ = as_table(cells, grid)
+        self.results_ = as_table(cells, grid, self._judge)
         self.left_out_rows_ = cells[0].rows
         self.left_out_margins_ = np.array([cell.margins[cell.judge_of_row] for cell in cells])
         self.left_out_errors_ = np.array([cell.wrong[cell.judge_of_row] for cell in cells])
@@ -373,20 +410,24 @@ such arrays, default=None
                 ConvergenceWarning,
             )
 
-    def _choose(self, cells: list[Cell], steps: Steps) -> int:
-        """Choose a cell and set the attributes that tell of it."""
-        best = plain = best_plain(self.results_)
-        universum = best_with_universum(self.results_, None if self.joint else plain)
-        self.universum_gain_ = self.universum_gain_se_ = float("nan")
-        if universum is not None:
-            gain = steps.compare(cells[plain], cells[universum])
-            self.universum_gain_, self.universum_gain_se_ = gain
-            best = universum if RULE.is_gain(*gain) else plain
-        self.best_index_ = best
-        self.best_params_ = self.results_["params"][best]
-        self.best_score_ = float(self.results_["error"][best])
-        self.universum_helps_ = best != plain
-        return best
+    def _choose(self, cells: list[Cell], steps: Steps, is_leak: bool) -> None:
+        """Compare the finalists, choose one and set the attributes that tell of it."""
+        results, column = self.results_, ranked_by(self._judge)
+        found = best_plain(results, column), best_with_universum(results, column)
+        rows = [row for row in found if row is not None]
+        opinion = steps.opinion([cells[row] for row in rows], self._judge)
+        params = [results["params"][row] for row in rows]
+        self.comparison_ = Comparison.of(opinion, rows, params, is_void=is_leak)
+        for finalist in (self.comparison_.plain, self.comparison_.universum):
+            if finalist is not None:
+                results["error"][finalist.index] = finalist.error
+                results["soft_error"][finalist.index] = finalist.soft_error
+        chosen = self.comparison_.chosen
+        self.best_index_, self.best_params_ = chosen.index, chosen.params
+        self.best_score_ = chosen.error
+        self.universum_helps_ = self.comparison_.uses_universum
+        self.cv_results_ = as_cv_results(results, column)
+        self.hints_ = hints(results, self.comparison_, steps.grid)
 
     def _model(self, data: FitData, blocks: Blocks, kernel: Kernel, fit: CellFit) -> UniversumSVC:
         """The chosen cell as an estimator, as if fitted by itself."""
@@ -423,7 +464,14 @@ such arrays, default=None
 
     def _grid(self, data: FitData, blocks: Blocks) -> Grid:
         n = len(blocks.y)
-        weights = [w for w in self._values("universum_weights", "universum_weight") if w != 0]
+        balanced = balanced_weight(
+            data.weight[data.is_training].sum(),
+            data.weight[~data.is_training].sum(),
+            len(data.classes),
+        )
+        weights = default_weights(balanced)
+        if self.universum_weights is not None:
+            weights = self._values("universum_weights", "universum_weight")
         has_gamma = self.kernel in KERNELS_WITH_GAMMA
         gammas = self._values("gammas", "gamma")
         given = list(dict.fromkeys(gammas)) if has_gamma else [1.0]
@@ -432,17 +480,15 @@ such arrays, default=None
             Kernel(self.kernel, resolve_gamma(gamma, X, weight), self.degree, self.coef0)
             for gamma in given
         ]
+        Cs = None if self.Cs is None else sorted(set(self._values("Cs", "C")))
+        has_universum = len(blocks.rows) > n
         return Grid(
             kernels=kernels,
             gammas=given if has_gamma else None,
-            Cs=sorted(set(self._values("Cs", "C"))),
-            weights=list(dict.fromkeys(weights)) if len(blocks.rows) > n else [],
+            Cs=[default_Cs(kernel, data, blocks) if Cs is None else Cs for kernel in kernels],
+            weights=[w for w in dict.fromkeys(weights) if w != 0] if has_universum else [],
             deltas=sorted(set(self._values("deltas", "delta"))),
-            balanced=balanced_weight(
-                data.weight[data.is_training].sum(),
-                data.weight[~data.is_training].sum(),
-                len(data.classes),
-            ),
+            balanced=balanced,
         )
 
     def _values(self, name: str, parameter: str) -> list[Any]:
@@ -457,9 +503,19 @@ such arrays, default=None
         return [value if isinstance(value, str) else float(value) for value in values]
 
     def _n_cells(self, grid: Grid) -> int:
-        n_plain = len(grid.kernels) * len(grid.Cs)
-        n_continued = n_plain if self.joint else 1
-        return n_plain + n_continued * len(grid.weights) * len(grid.deltas)
+        """How many cells there will be; of step (c) as if its C were on no edge of the grid."""
+        n_plain, n_each = sum(map(len, grid.Cs)), len(grid.weights) * len(grid.deltas)
+        if not n_each or self.n_steps == 1:
+            return n_plain * (1 + n_each)
+        if self.n_steps == 2:
+            return n_plain + n_each
+        n_Cs = len(grid.Cs[0])
+        return n_plain + n_Cs + min(n_Cs, 3) * (n_each - 1)
+
+    @property
+    def _judge(self) -> Any:
+        """What judges the cells."""
+        return self.criterion if self.cv is None else self.cv
 
     def _options(self) -> Options:
         seed = self.random_state
@@ -473,15 +529,13 @@ such arrays, default=None
 
     def _folds(self, data: FitData, groups: Any) -> list[Fold] | None:
         """Rows of every split, None where the criterion needs none."""
-        if isinstance(self.criterion, str):
+        if isinstance(self._judge, str):
             return None
         rows = np.flatnonzero(data.is_training & (data.weight > 0))
         labels = data.classes[data.codes[rows]]
         if groups is not None:
             groups = column_or_1d(groups)[rows]
-        splits = check_cv(self.criterion, labels, classifier=True).split(
-            data.X[rows], labels, groups
-        )
+        splits = check_cv(self._judge, labels, classifier=True).split(data.X[rows], labels, groups)
         folds = [(rows[train], rows[test]) for train, test in splits]
         for train, _ in folds:
             lost = np.setdiff1d(np.arange(len(data.classes)), data.codes[train])

@@ -20,6 +20,7 @@ from musvm.dual.problem import DualRows
 from musvm.search.cells import CellFit, Judgement, Options, Part, fit_cell, judge_cell
 from musvm.search.memory import CellStore, digest
 from musvm.search.pool import Pool
+from musvm.search.rule import soft_errors
 
 # Part of every key: cells of other versions are computed again.
 FORMAT = f"musvm {version('musvm')}, cells 2"
@@ -71,8 +72,13 @@ class Cell:
     seconds: float
 
     @property
-    def error(self) -> float:
+    def criterion(self) -> float:
+        """The share of the judges that count as errors: an error, or a bound on it."""
         return float(self.weight @ self.wrong / self.weight.sum())
+
+    @property
+    def soft_error(self) -> float:
+        return float(self.weight @ soft_errors(self.margins) / self.weight.sum())
 
     @property
     def hinge(self) -> float:
@@ -98,15 +104,16 @@ class Runner:
         self.solve([chain for bundle in bundles for chain in bundle])
         links = [(bundle, k) for bundle in bundles for k in range(len(bundle[0].specs))]
         if self.method is None:
-            return [_cell(bundle, k, [chain.fits[k] for chain in bundle]) for bundle, k in links]
+            return [finished(bundle, k, [chain.fits[k] for chain in bundle]) for bundle, k in links]
         judgements = self.judge([(bundle[0], k) for bundle, k in links], self.method)
-        return [_cell(bundle, k, [j]) for (bundle, k), j in zip(links, judgements, strict=True)]
+        return [finished(bundle, k, [j]) for (bundle, k), j in zip(links, judgements, strict=True)]
 
     def solve(self, chains: Sequence[Chain]) -> None:
-        """Fill in the fits and the keys of chains of equal length."""
-        for k in range(len(chains[0].specs)):
+        """Fill in the fits and the keys of chains."""
+        for k in range(max(len(chain.specs) for chain in chains)):
             keys, arguments = [], []
-            for chain in chains:
+            going_on = [chain for chain in chains if k < len(chain.specs)]
+            for chain in going_on:
                 spec = chain.specs[k]
                 before = chain.keys[-1] if chain.keys else chain.key
                 start = chain.fits[-1].alpha if chain.fits else chain.start
@@ -117,7 +124,7 @@ class Runner:
                 )
                 arguments.append((chain.gram, chain.part, self.options, spec.C, spec.delta, start))
             for chain, key, fit in zip(
-                chains, keys, self._compute(fit_cell, CellFit, keys, arguments), strict=True
+                going_on, keys, self._compute(fit_cell, CellFit, keys, arguments), strict=True
             ):
                 chain.fits.append(fit)
                 chain.keys.append(key)
@@ -167,7 +174,8 @@ def _values(record: Part | Options | DualRows) -> list[Any]:
     return found
 
 
-def _cell(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:
+def finished(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:
+    """The k-th cell of a bundle, from what its judges found."""
     fits = [chain.fits[k] for chain in bundle]
     work = {id(record): record.seconds for record in (*fits, *judges)}
     offsets = np.cumsum([0, *(len(chain.part.weight) for chain in bundle)])

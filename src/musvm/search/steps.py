@@ -1,13 +1,19 @@
-"""The two steps of a search.
+"""The steps of a search.
 
 (a)  for every kernel a chain over C, upwards, without universum
-(b)  for every C*/C a chain over Delta, upwards, that starts from the cell chosen in (a);
-     in a joint search from every cell of (a)
+(b)  for the kernel chosen in (a) and every C a cell with universum, with the largest C*/C and the
+     smallest Delta, that starts from the plain cell of the same C
+(c)  for the C chosen in (b), its two neighbours, and every C*/C a chain over Delta, downwards,
+     again from the plain cell
+
+In one step instead of three, (c) follows every plain cell; in the paper's two steps it follows the
+cell chosen in (a). A model with universum wants another C than one without, which is why (b) is
+there; which C that is depends little on C*/C and Delta, which is why it looks at one of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,13 +28,15 @@ from musvm.dual.problem import UniversumLoss
 from musvm.kernels import Kernel
 from musvm.loo.estimate import DIRECT_LIMIT
 from musvm.search.cells import CellFit, Part, make_part
-from musvm.search.choose import paired_gain
+from musvm.search.comparison import Opinion
+from musvm.search.criteria import in_words, is_error
 from musvm.search.grams import Grams
-from musvm.search.run import Cell, Chain, Runner, Spec
+from musvm.search.run import Cell, Chain, Runner, Spec, finished
 
 Fold = tuple[IntArray, IntArray]
 
-SPANS = ("span", "span-2016")
+Weight = float | str
+
 # Folds for a second opinion where "loo-estimate" would cost more than they do.
 N_FOLDS = 5
 
@@ -41,21 +49,44 @@ class Grid:
     ----------
     kernels : one for every value of gamma
     gammas : these values as they were given; None if the kernel has no gamma
-    Cs, deltas : upwards
+    Cs : for every kernel, upwards
+    deltas : upwards
     weights : C*/C, not 0; none without universum
     balanced : what the weight "balanced" stands for
     """
 
     kernels: Sequence[Kernel]
     gammas: Sequence[float | str] | None
-    Cs: Sequence[float]
-    weights: Sequence[float | str]
+    Cs: Sequence[Sequence[float]]
+    weights: Sequence[Weight]
     deltas: Sequence[float]
     balanced: float
 
+    def value(self, weight: Weight | None) -> float:
+        """C*/C as a number, 0 without universum."""
+        if weight is None:
+            return 0.0
+        return self.balanced if isinstance(weight, str) else weight
+
+    @property
+    def probe(self) -> dict[Weight, list[float]]:
+        """What step (b) looks at: the largest C*/C, and its smallest Delta."""
+        return {max(self.weights, key=self.value): [self.deltas[0]]}
+
+    def around(self, spec: Spec) -> list[float]:
+        """C of a cell, and those next to it."""
+        Cs = list(self.Cs[spec.kernel])
+        place = Cs.index(spec.C)
+        return Cs[max(place - 1, 0) : place + 2]
+
+    def all_but(self, done: Mapping[Weight, Sequence[float]]) -> dict[Weight, list[float]]:
+        """Every Delta of every C*/C that is not done."""
+        left = {w: [d for d in self.deltas if d not in done.get(w, ())] for w in self.weights}
+        return {weight: deltas for weight, deltas in left.items() if deltas}
+
 
 class Steps:
-    """Both steps on one data set."""
+    """All steps on one data set."""
 
     def __init__(
         self,
@@ -93,49 +124,51 @@ class Steps:
         for k in kernels:
             gram = self.grams.training(self.grid.kernels[k])
             key = self.runner.key(gram)
-            specs = [Spec(k, C) for C in self.grid.Cs]
+            specs = [Spec(k, C) for C in self.grid.Cs[k]]
             bundles.append([Chain(gram, part, specs, key) for part in self._parts[None]])
         return self.runner.cells(bundles)
 
-    def with_universum(self, plain: Sequence[Cell]) -> list[Cell]:
-        """Step (b), continued from plain cells; one kernel after the other, to save memory."""
+    def with_universum(
+        self, plain: Sequence[Cell], wanted: Mapping[Weight, Sequence[float]]
+    ) -> list[Cell]:
+        """The wanted Delta of every C*/C, from plain cells; one kernel after the other."""
         cells: list[Cell] = []
-        if not self.grid.weights:
-            return cells
-        for k in sorted({cell.spec.kernel for cell in plain}):
+        for k in sorted({cell.spec.kernel for cell in plain} if wanted else ()):
             gram = self.grams.full(self.grid.kernels[k])
             key = self.runner.key(gram)
             bundles = [
-                self._continued(cell, weight, gram, key)
+                self._continued(cell, weight, deltas, gram, key)
                 for cell in plain
                 if cell.spec.kernel == k
-                for weight in self.grid.weights
+                for weight, deltas in wanted.items()
             ]
             cells += self.runner.cells(bundles)
+        return cells
+
+    def in_order(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Cells as a table lists them."""
         order = [None, *self.grid.weights].index
         return sorted(
             cells, key=lambda c: (c.spec.kernel, c.spec.C, order(c.spec.weight), c.spec.delta)
         )
 
-    def compare(self, plain: Cell, universum: Cell) -> tuple[float, float]:
-        """By how much a universum lowers the error, and the standard error of that."""
-        if self.runner.method not in SPANS:
-            return paired_gain(plain.wrong, universum.wrong, plain.weight)
-        cells = (plain, universum)
-        folds = [] if _is_quickly_estimated(universum.fits[0]) else self._few_folds()
-        chains = [chain for cell in cells for chain in self._again(cell, folds)]
-        self.runner.progress.total += len(chains)
-        if not folds:
-            judged = self.runner.judge([(chain, 0) for chain in chains], "loo-estimate")
-            return paired_gain(judged[0].wrong, judged[1].wrong, plain.weight)
-        self.runner.solve(chains)
-        wrong = [chain.fits[0].wrong for chain in chains]
-        weight = [chain.part.weight for chain in chains[: len(folds)]]
-        return paired_gain(
-            np.concatenate(wrong[: len(folds)]),
-            np.concatenate(wrong[len(folds) :]),
-            np.concatenate(weight),
-        )
+    def opinion(self, cells: Sequence[Cell], criterion: Any) -> Opinion:
+        """What the finalists' errors are: by the criterion, or by another if that is a bound."""
+        first = cells[0]
+        if is_error(criterion):
+            words = in_words(criterion)
+            margins, wrong = [c.margins for c in cells], [c.wrong for c in cells]
+            return Opinion(words, margins, wrong, first.weight, first.rows, first.judge_of_row)
+        folds = [] if _is_quickly_estimated(cells[-1].fits[0]) else self._few_folds()
+        chains = [self._again(cell, folds) for cell in cells]
+        self.runner.progress.total += sum(map(len, chains))
+        if folds:
+            self.runner.solve([chain for of_cell in chains for chain in of_cell])
+            found = [finished(of_cell, 0, [c.fits[0] for c in of_cell]) for of_cell in chains]
+            return self.opinion(found, len(folds))
+        judged = self.runner.judge([(chain, 0) for (chain,) in chains], "loo-estimate")
+        found = [finished(of_cell, 0, [j]) for of_cell, j in zip(chains, judged, strict=True)]
+        return self.opinion(found, "loo-estimate")
 
     def _again(self, cell: Cell, folds: Sequence[Fold]) -> list[Chain]:
         """The cell as a chain that is solved; or one chain per fold, to be solved from there."""
@@ -172,10 +205,10 @@ class Steps:
         return chain.fits[0]
 
     def _continued(
-        self, cell: Cell, weight: float | str, gram: FloatArray, key: str
+        self, cell: Cell, weight: Weight, deltas: Sequence[float], gram: FloatArray, key: str
     ) -> list[Chain]:
         kernel, C = cell.spec.kernel, cell.spec.C
-        specs = [Spec(kernel, C, weight, delta) for delta in reversed(self.grid.deltas)]
+        specs = [Spec(kernel, C, weight, delta) for delta in reversed(deltas)]
         return [
             Chain(gram, part, specs, self.runner.key(key, before), _with_zeros(fit.alpha, part))
             for part, fit, before in zip(self._parts[weight], cell.fits, cell.keys, strict=True)

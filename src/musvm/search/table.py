@@ -1,4 +1,7 @@
-"""The cells of a search as a table: columns by name."""
+"""The cells of a search as tables: columns by name.
+
+`as_table` is our own; `as_cv_results` has the names that scikit-learn's searches use.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
+from musvm.search.criteria import is_error
 from musvm.search.run import Cell, Spec
 from musvm.search.steps import Grid
 
 
-def as_table(cells: Sequence[Cell], grid: Grid) -> dict[str, Any]:
-    """A dictionary of equally long arrays, one entry per cell."""
+def as_table(cells: Sequence[Cell], grid: Grid, criterion: Any) -> dict[str, Any]:
+    """A dictionary of equally long arrays, one entry per cell.
+
+    Where the criterion is a bound, no errors are known.
+    """
+    unknown = np.full(len(cells), np.nan)
+    known = is_error(criterion)
     columns: dict[str, Any] = {
         "step": np.array(["a" if cell.spec.weight is None else "b" for cell in cells]),
         "kernel_setting": np.array([cell.spec.kernel for cell in cells]),
         "gamma": np.array([_gamma(cell.spec, grid) for cell in cells]),
         "C": np.array([cell.spec.C for cell in cells]),
-        "universum_weight": np.array([_weight(cell.spec, grid) for cell in cells]),
+        "universum_weight": np.array([grid.value(cell.spec.weight) for cell in cells]),
         "delta": np.array([cell.spec.delta for cell in cells]),
-        "error": np.array([cell.error for cell in cells]),
+        "criterion": np.array([cell.criterion for cell in cells]),
+        "error": np.array([cell.criterion for cell in cells]) if known else unknown,
+        "soft_error": np.array([cell.soft_error for cell in cells]) if known else unknown.copy(),
         "hinge": np.array([cell.hinge for cell in cells]),
         "relative_gap": np.array([max(f.relative_gap for f in cell.fits) for cell in cells]),
         "converged": np.array([all(f.converged for f in cell.fits) for cell in cells]),
@@ -51,7 +63,12 @@ def _gamma(spec: Spec, grid: Grid) -> float:
     return float("nan") if grid.gammas is None else grid.kernels[spec.kernel].gamma
 
 
-def _weight(spec: Spec, grid: Grid) -> float:
-    if spec.weight is None:
-        return 0.0
-    return grid.balanced if isinstance(spec.weight, str) else spec.weight
+def as_cv_results(results: dict[str, Any], column: str) -> dict[str, Any]:
+    """The same cells as scikit-learn's searches describe them; scores are shares of hits."""
+    found: dict[str, Any] = {"params": list(results["params"])}
+    for name in results["params"][0]:
+        found[f"param_{name}"] = np.array([p[name] for p in results["params"]], dtype=object)
+    found["mean_test_score"] = 1.0 - results["error"]
+    found["rank_test_score"] = rankdata(results[column], method="min").astype(np.int32)
+    found["mean_fit_time"] = results["seconds"]
+    return found

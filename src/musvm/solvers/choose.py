@@ -222,9 +222,7 @@ def _interior_with_gram(
     Z = pivoted_cholesky(problem.gram, most)
     if Z is None:
         return None
-    solution = solve_interior(
-        Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options
-    )
+    solution = solve_interior(Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options)
     return solution if solution.converged else _finished(problem, solution, options, order)
 
 

@@ -10,31 +10,33 @@ classes and universum points u with decision values f:
     label entropy   entropy of the labels given to the universum, over log L: 1 if even, 0 if all
                     get the same label
 
-The verdict follows from the label entropy and the spread, by `Thresholds`:
+    nuisance        how much the universum varies along differences within classes, relative to
+                    those between them: rho of `nuisance.py`. It ranks universa for one task
 
-    hurts      the labels are uneven, or the spread is large: the model takes the points for points
-               of some classes, and levelling them works against the training points there
-    neither    the spread is small: the model is level there already
-    helps      otherwise
-
-`musvm.experiments.diagnosis` chose the thresholds, and tells how often the verdict is right: on
-data sets that had no part in choosing them, no more often than always naming the most frequent
-outcome. The sentences say "may" for that reason.
+They measure and do not decide. Whether a universum helps is found out by fitting with it and
+without, which is what the search does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.stats import entropy
+from sklearn.utils import check_array
+from sklearn.utils.validation import column_or_1d
 
-from musvm.projections import Projections, nested, project
+from musvm._input import tensors
+from musvm._input.reading import is_universum, universum_parts
+from musvm._input.tensors import IntArray
+from musvm._sklearn import safe_indexing
+from musvm.estimator import UniversumSVC
+from musvm.projections import Projections, nested, project, universum_label
+from musvm.universum.nuisance import nuisance
 
-Verdict = Literal["helps", "neither", "hurts"]
-VERDICTS: tuple[Verdict, ...] = ("helps", "neither", "hurts")
 EPSILON = 0.05
 
 
@@ -47,9 +49,10 @@ class Measures:
     spread: float
     inside: float
     label_entropy: float
+    nuisance: float = float("nan")
 
     @classmethod
-    def of(cls, projections: Projections) -> Measures:
+    def of(cls, projections: Projections, nuisance: float = float("nan")) -> Measures:
         own, universum = projections.training, projections.universum
         counts = projections.label_counts
         return cls(
@@ -58,25 +61,8 @@ class Measures:
             spread=float(projections.spreads.mean()),
             inside=float(np.mean(np.abs(universum).max(axis=1) < 1)),
             label_entropy=float(entropy(counts) / np.log(len(counts))),
+            nuisance=nuisance,
         )
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where one verdict ends and the next begins."""
-
-    min_entropy: float
-    min_spread: float
-    max_spread: float
-
-    def verdict(self, measures: Measures) -> Verdict:
-        if measures.label_entropy < self.min_entropy or measures.spread > self.max_spread:
-            return "hurts"
-        return "neither" if measures.spread < self.min_spread else "helps"
-
-
-# What `musvm.experiments.diagnosis` fits to all of its pairs; a test compares them.
-THRESHOLDS = Thresholds(min_entropy=0.5, min_spread=0.6, max_spread=0.9)
 
 
 @dataclass(frozen=True)
@@ -90,7 +76,6 @@ class UniversumDiagnosis:
     measures : the numbers
     majority : the class that most of its points are taken for
     majority_share : the share of those points
-    verdict : "helps", "neither" or "hurts"
     """
 
     name: str
@@ -100,34 +85,25 @@ class UniversumDiagnosis:
     majority_share: float
 
     @classmethod
-    def of(cls, name: str, projections: Projections) -> UniversumDiagnosis:
+    def of(
+        cls, name: str, projections: Projections, nuisance: float = float("nan")
+    ) -> UniversumDiagnosis:
         counts = projections.label_counts
         return cls(
             name=name,
             n_points=len(projections.universum),
-            measures=Measures.of(projections),
+            measures=Measures.of(projections, nuisance),
             majority=projections.classes[counts.argmax()],
             majority_share=float(counts.max() / counts.sum()),
         )
 
     @property
-    def verdict(self) -> Verdict:
-        return THRESHOLDS.verdict(self.measures)
-
-    @property
     def sentence(self) -> str:
-        """The verdict in words."""
-        spread = f"its decision values spread by {self.measures.spread:.2f} of a margin"
-        if self.measures.label_entropy < THRESHOLDS.min_entropy:
-            return (
-                f"May hurt: the model takes {self.majority_share:.0%} of it for class "
-                f"{self.majority}, and would have to give up that class there."
-            )
-        if self.measures.spread > THRESHOLDS.max_spread:
-            return f"May hurt: {spread}, much as those of training points do."
-        if self.measures.spread < THRESHOLDS.min_spread:
-            return f"May change little: {spread}, so the model is not far from level there."
-        return f"May help: {spread}, and no class is favoured much."
+        """The measures in words."""
+        return (
+            f"Its decision values spread by {self.measures.spread:.2f} of a margin, and "
+            f"{self.majority_share:.0%} of it is taken for class {self.majority}."
+        )
 
 
 class Diagnosis:
@@ -138,12 +114,18 @@ class Diagnosis:
     Attributes
     ----------
     universa : list of UniversumDiagnosis
-        The most promising first: by verdict, then by the entropy of the labels.
+        Ranked by their nuisance, the largest first; those without one by the entropy of the
+        labels, after the others.
     """
 
     def __init__(self, universa: list[UniversumDiagnosis]) -> None:
         self.universa = sorted(
-            universa, key=lambda u: (VERDICTS.index(u.verdict), -u.measures.label_entropy)
+            universa,
+            key=lambda u: (
+                np.isnan(u.measures.nuisance),
+                -np.nan_to_num(u.measures.nuisance),
+                -u.measures.label_entropy,
+            ),
         )
 
     def __iter__(self) -> Iterator[UniversumDiagnosis]:
@@ -164,7 +146,7 @@ class Diagnosis:
         Returns
         -------
         frame : pandas.DataFrame
-            Indexed by name, with the measures, the verdict and the sentence.
+            Indexed by name, with the measures.
         """
         try:
             import pandas
@@ -172,12 +154,10 @@ class Diagnosis:
             raise ImportError("as_frame needs pandas: pip install pandas") from error
         rows = [
             {
-                "verdict": universum.verdict,
                 "n_points": universum.n_points,
                 **asdict(universum.measures),
                 "majority": universum.majority,
                 "majority_share": universum.majority_share,
-                "sentence": universum.sentence,
             }
             for universum in self.universa
         ]
@@ -186,7 +166,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         first = self.universa[0].measures
-        rows = [("universum", "points", "spread", "inside", "label entropy", "verdict")]
+        rows = [("universum", "points", "spread", "inside", "label entropy", "nuisance")]
         rows += [
             (
                 " ".join(u.name.split()),
@@ -194,7 +174,7 @@ class Diagnosis:
                 f"{u.measures.spread:.2f}",
                 f"{u.measures.inside:.0%}",
                 f"{u.measures.label_entropy:.2f}",
-                u.verdict,
+                f"{u.measures.nuisance:+.2f}",
             )
             for u in self.universa
         ]
@@ -210,21 +190,19 @@ class Diagnosis:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        verdicts = ", ".join(f"{u.name!r}: {u.verdict!r}" for u in self.universa)
-        return f"Diagnosis({{{verdicts}}})"
+        ranked = ", ".join(f"{u.name!r}: {u.measures.nuisance:+.2f}" for u in self.universa)
+        return f"Diagnosis({{{ranked}}})"
 
 
 def _align(row: tuple[str, ...], widths: list[int]) -> str:
     """Text to the left, numbers to the right."""
-    name, *numbers, verdict = (
-        cell.ljust(width) if i in (0, len(row) - 1) else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join([name, *numbers, verdict]).rstrip()
+    name, *numbers = row
+    right = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+    return "  ".join([name.ljust(widths[0]), *right]).rstrip()
 
 
 def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
-    """Judge universa by what a plain SVM makes of them.
+    """Measure what a plain SVM makes of universa.
 
     Nothing is fitted. The numbers are those that :class:`~musvm.ProjectionHistogramDisplay`
     shows; the notes define them.
@@ -247,7 +225,7 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
     Returns
     -------
     diagnosis : Diagnosis
-        The verdicts, ranked. Print it, or see `as_frame`.
+        The measures, ranked by their nuisance. Print it, or see `as_frame`.
 
     Notes
     -----
@@ -259,10 +237,13 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
     - *label entropy*: 1 if all labels are given to the universum equally often, 0 if it gets
       one label only.
 
-    A verdict is a guess, and a weak one. On data sets that had no part in setting its thresholds
-    it was right no more often than always naming the most frequent outcome; the documentation has
-    the table. The test is to fit with the universum and without it, as
-    :class:`~musvm.UniversumSVCCV` does.
+    - *nuisance*: how much the universum varies along differences within classes, relative to
+      along differences between class means, in logarithms. The larger, the more it shows what
+      the classes have in common. It ranks universa for one task and does not compare tasks; NaN
+      for classifiers other than :class:`~musvm.UniversumSVC` and for precomputed kernels.
+
+    None of them tells whether a universum helps. :class:`~musvm.UniversumSVCCV` finds out: it fits
+    with the universum and without it, and compares the two in `comparison_`.
 
     Examples
     --------
@@ -274,8 +255,10 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
     >>> ones = digits.data_test[digits.target_test == 1]  # a mistake: 1 is a class
     >>> svm = UniversumSVC().fit(X, y)
     >>> report = diagnose(svm, X, y, {"ones": ones, "other digits": U})
-    >>> [(universum.name, universum.verdict) for universum in report]
-    [('other digits', 'neither'), ('ones', 'hurts')]
+    >>> [universum.name for universum in report]
+    ['other digits', 'ones']
+    >>> report["ones"].majority_share > 0.9
+    True
     """
     for inner in nested(estimator):
         if len(getattr(inner, "universum_support_", ())):
@@ -288,8 +271,29 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
         projections = project(estimator, X, y, points)
         if not len(projections.universum):
             raise ValueError(f"{name} has no points.")
-        diagnoses.append(UniversumDiagnosis.of(name, projections))
+        rho = _nuisance(estimator, X, projections.codes, y, points)
+        diagnoses.append(UniversumDiagnosis.of(name, projections, rho))
     return Diagnosis(diagnoses)
+
+
+def _nuisance(estimator: Any, X: Any, codes: IntArray, y: Any, universum: Any) -> float:
+    """rho of a universum, in the features and with the kernel of the innermost model."""
+    *_, svm = nested(estimator)
+    if not isinstance(svm, UniversumSVC) or svm.model_.kernel.is_precomputed:
+        return float("nan")
+    marked = is_universum(column_or_1d(y), universum_label(estimator))
+    parts = [*universum_parts(universum), *([safe_indexing(X, marked)] if marked.any() else [])]
+    seen = [_as_seen(estimator, part) for part in (safe_indexing(X, ~marked), *parts)]
+    points = sp.vstack(seen[1:], "csr") if any(map(sp.issparse, seen)) else np.vstack(seen[1:])
+    return nuisance(svm.model_.kernel, seen[0], codes, points)
+
+
+def _as_seen(estimator: Any, X: Any) -> Any:
+    """Points as the innermost model sees them, behind the steps of pipelines."""
+    for inner in nested(estimator):
+        if hasattr(inner, "steps"):
+            X = inner[:-1].transform(X) if len(inner.steps) > 1 else X
+    return check_array(tensors.to_host(X), accept_sparse="csr", dtype=np.float64)
 
 
 def _named(universum: Any) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""The rule that picks a cell, and the one place where it stands.
+
+Every point i is left out of the training once. Its margin is then m_i, and it counts as an error
+if m_i <= 0. Counts over n points tie often, and say the same of a point that is missed by a hair
+and of one that is far off. So cells are ranked by their *soft error*, in which every point counts
+
+    s(m) = 1 / (1 + exp(2 m)),
+
+1/2 on the boundary, 0.12 at the margin of 1 that training asks for, 0.88 at -1. Margins are in
+these units for every cell, so a universum that draws all decision values together has to make up
+for it.
+
+    (a)   without universum: the smallest soft error; of equal ones the smallest C, then the
+          kernel that was given first
+    (b)   with universum: the smallest soft error; of equal ones the largest C*/C, then the
+          smallest Delta, the smallest C, the first kernel
+    then  (b) if its soft error is smaller and so is its error; or if its soft error is smaller by
+          more than half a standard error of the paired difference; otherwise (a)
+
+`benchmarks/rules.py` compares it with many others: it was found on one half of the pairs of data
+set and universum there, and is reported on the other.
+
+A span is a bound, and bounds may rank cells of one kind, but they have no margins in these units
+and shrink as a universum is added, whether or not the model gets better. Where the criterion is a
+span, it ranks the cells by its count, and the two finalists are judged by a second opinion
+(`steps.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm.search.criteria import is_error
+
+SLOPE = 2.0
+# By how many standard errors the soft error must fall where the error does not.
+GATE = 0.5
+# Values that differ by less are equal: sums over the same points in another order.
+EQUAL = 1e-9
+
+
+def soft_errors(margins: FloatArray) -> FloatArray:
+    """What every point counts."""
+    return expit(-SLOPE * np.asarray(margins, dtype=float))
+
+
+def ranked_by(criterion: Any) -> str:
+    """The column of a table of cells that ranks them."""
+    return "soft_error" if is_error(criterion) else "criterion"
+
+
+def best_plain(results: dict[str, Any], column: str) -> int:
+    """Row of the best cell without universum."""
+    return first(
+        np.flatnonzero(results["universum_weight"] == 0),
+        results[column],
+        results["C"],
+        results["kernel_setting"],
+    )
+
+
+def best_with_universum(
+    results: dict[str, Any], column: str, among: BoolArray | None = None
+) -> int | None:
+    """Row of the best cell with universum, of those given or of all; None if there are none."""
+    is_candidate = results["universum_weight"] > 0
+    if among is not None:
+        is_candidate = is_candidate & among
+    if not is_candidate.any():
+        return None
+    return first(
+        np.flatnonzero(is_candidate),
+        results[column],
+        -results["universum_weight"],
+        results["delta"],
+        results["C"],
+        results["kernel_setting"],
+    )
+
+
+def is_gain(margins: Sequence[FloatArray], wrong: Sequence[BoolArray], weight: FloatArray) -> bool:
+    """Whether left-out points speak for the second model, which has a universum."""
+    softer, doubt = paired([soft_errors(of_model) for of_model in margins], weight)
+    fewer, _ = paired(wrong, weight)
+    return softer < -EQUAL and (fewer < -EQUAL or softer < -GATE * doubt - EQUAL)
+
+
+def paired(values: Sequence[Any], weight: FloatArray) -> tuple[float, float]:
+    """The mean of what the second of two has more than the first, and its standard error.
+
+    Both are values of the same points, so the difference varies less than either of them.
+    """
+    plain, universum = values
+    share = weight / weight.sum()
+    difference = np.asarray(universum, dtype=float) - np.asarray(plain, dtype=float)
+    mean = float(share @ difference)
+    n = len(weight)
+    unbiased = n / (n - 1) if n > 1 else np.inf
+    spread = float(np.square(share * (difference - mean)).sum())
+    return mean, float(np.sqrt(unbiased * spread)) if spread else 0.0
+
+
+def first(rows: IntArray, *columns: Any) -> int:
+    """The row that comes first by the first column, then by the second, and so on."""
+    for column in columns:
+        values = np.asarray(column, dtype=float)[rows]
+        rows = rows[values <= values.min() + EQUAL * max(1.0, abs(values.min()))]
+    return int(rows[0])
