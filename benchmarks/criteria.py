@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from _shared import Report, Table, data_file
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
 from musvm.search.steps import SPANS
 
 CRITERIA = ("span", "span-2016", "loo-estimate", "loo", 5)
