@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import musvm
-from browser.chromium import chromium
+from chromium import chromium
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))

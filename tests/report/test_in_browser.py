@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from browser.chromium import chromium
+from chromium import chromium
 from musvm import UniversumSVC, UniversumSVCCV, report
 from report_page import assert_counts
 
