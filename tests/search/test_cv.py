@@ -28,8 +28,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC, UniversumSVCCV, _progress, loo_error
-from musvm.search import memory, run, steps
+from musvm.search import cv, memory, run, steps
 from musvm.search.rule import best_plain, best_with_universum, is_gain, paired, soft_errors
+from musvm.solvers import choose
 from musvm.universum import random_average
 
 N, M = 48, 30
@@ -461,6 +462,52 @@ def test_spans_leave_the_last_word_to_folds_where_the_estimate_is_slow(monkeypat
     search.fit(X[few], Y[few], universum=U)
     by_folds.set_params(criterion=2).fit(X[few], Y[few], universum=U)
     assert_same_comparison(search, by_folds)
+
+
+# ---------------------------------------------------------------------------------------------
+# Beyond the Gram matrix
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_folds_of_many_points_are_fitted_without_a_gram_matrix(kernel, monkeypatch):
+    """The same search, with and without the matrix, at a gap where their margins agree."""
+    data, labels = (rbf_kernel(Z, gamma=0.3) if kernel == "precomputed" else Z), LABELS
+    search = make_search(kernel=kernel, universum_label=-1, n_steps=3, tol=TIGHT)
+    with_matrix = clone(search).fit(data, labels)
+    monkeypatch.setattr(cv, "GRAM_LIMIT", 10)
+    monkeypatch.setattr(choose, "GRAM_LIMIT", 10)
+
+    def no_matrix(*_):
+        raise AssertionError("a Gram matrix was asked for")
+
+    monkeypatch.setattr(cv, "Grams", no_matrix)
+    search.fit(data, labels)
+    columns = ["step", "gamma", "C", "universum_weight", "delta", "criterion"]
+    pd.testing.assert_frame_equal(table(search)[columns], table(with_matrix)[columns])
+    np.testing.assert_allclose(search.left_out_margins_, with_matrix.left_out_margins_, atol=1e-4)
+    assert search.comparison_.uses_universum == with_matrix.comparison_.uses_universum
+    np.testing.assert_allclose(
+        search.decision_function(data), with_matrix.decision_function(data), atol=1e-4
+    )
+
+
+def test_folds_of_many_points_resume_and_do_not_depend_on_the_workers(monkeypatch, tmp_path):
+    monkeypatch.setattr(cv, "GRAM_LIMIT", 10)
+    first = make_search(memory=str(tmp_path)).fit(X, Y, universum=U)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        second = make_search().fit(X, Y, universum=U)
+    assert_identical(first, second)
+    monkeypatch.setattr(run, "fit_cell", None)  # everything is there already
+    assert_identical(make_search(memory=str(tmp_path)).fit(X, Y, universum=U), first)
+
+
+@pytest.mark.parametrize("criterion", ["span", "loo-estimate", "loo"])
+def test_named_criteria_are_refused_where_their_matrices_do_not_fit(criterion, monkeypatch):
+    monkeypatch.setattr(cv, "GRAM_LIMIT", 10)
+    search = make_search(criterion=criterion, cache_size=0.1)  # 64 points
+    with pytest.raises(ValueError, match="up to 64 points do: use folds, such as criterion=5"):
+        search.fit(X, Y, universum=U)
+    assert make_search(criterion=3, cache_size=0.1).fit(X, Y, universum=U).best_score_ >= 0
 
 
 # ---------------------------------------------------------------------------------------------

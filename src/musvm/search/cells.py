@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
@@ -20,12 +21,16 @@ from musvm._input.tensors import FloatArray, IntArray
 from musvm._input.weights import row_caps
 from musvm.dual.decisions import own_margins
 from musvm.dual.problem import DualProblem, DualRows, UniversumLoss
-from musvm.dual.solution import Certificate, solution_of
+from musvm.dual.solution import Certificate, DualSolution, solution_of
+from musvm.kernels import Kernel
 from musvm.loo.evaluate import evaluate
 from musvm.loo.span import counts_as_error
 from musvm.loo.types import support_types
 from musvm.model import dual_rows
-from musvm.solvers.choose import solve_with_gram
+from musvm.solvers.choose import PointProblem, solve_points, solve_with_gram
+
+# Kernel values between judges and support vectors that are held at a time: 32 MB.
+STRIP_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,74 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Points:
+    """All blocks as points and a kernel, where the Gram matrix is too large to be held.
+
+    Attributes
+    ----------
+    kernel : with its parameters settled
+    X : all points, dense or CSR; the kernel matrix if precomputed
+    rows : (M,) rows of X that stand for the blocks, training blocks first
+    resolution : relative rounding error of the entries of the kernel matrix
+    cache_size : of kernel rows, in megabytes
+    """
+
+    kernel: Kernel
+    X: Any
+    rows: IntArray
+    resolution: float
+    cache_size: float
+
+    @property
+    def identity(self) -> list[Any]:
+        """Arrays, numbers and names that tell it from others."""
+        X = [self.X.data, self.X.indices, self.X.indptr] if sp.issparse(self.X) else [self.X]
+        return [repr(self.kernel), *X, self.rows]
+
+    def solved(
+        self, part: Part, rows: DualRows, options: Options, start: FloatArray | None
+    ) -> DualSolution:
+        """The solution on a part, on whatever path a fit takes."""
+        return solve_points(
+            PointProblem(self.kernel, self.X, self.rows[part.blocks], rows, self.resolution),
+            cache_size=self.cache_size,
+            tol=options.tol,
+            max_iter=options.max_iter,
+            alpha=start,
+            random_state=options.random_state,
+        )
+
+    def decision_values(self, part: Part, alpha: FloatArray) -> FloatArray:
+        """(J, L) those of the judges, a few of them at a time."""
+        used = np.flatnonzero(np.any(alpha != 0.0, axis=1))
+        judges, vectors = self.rows[part.judges], self.rows[part.blocks[used]]
+        F = np.zeros((len(judges), alpha.shape[1]))
+        size = max(STRIP_ENTRIES // max(len(used), 1), 1)
+        for first in range(0, len(judges), size):
+            some = judges[first : first + size]
+            if self.kernel.is_precomputed:
+                values = np.asarray(self.X[np.ix_(some, vectors)], dtype=float)
+            else:
+                values = self.kernel.matrix(self.X[some], self.X[vectors])
+            F[first : first + size] = values @ alpha[used]
+        return F
+
+
+Source = FloatArray | Points
+"""The Gram matrix of all blocks, or of the training blocks; or points in its place."""
+
+
+@dataclass(frozen=True)
 class Options:
     """What all cells of a search share."""
 
     tol: float
     max_iter: int
     seed: int | None
+
+    @property
+    def random_state(self) -> np.random.RandomState | None:
+        return None if self.seed is None else np.random.RandomState(self.seed)
 
 
 @dataclass(frozen=True)
@@ -121,18 +188,23 @@ def make_part(
     )
 
 
+def state_rows(part: Part, C: float, delta: float) -> DualRows:
+    """The dual of a cell without its Gram matrix."""
+    return replace(part.unit_rows, caps=C * part.unit_rows.caps, delta=float(delta))
+
+
 def state_problem(gram: FloatArray, part: Part, C: float, delta: float) -> DualProblem:
     """The dual problem of a cell; `gram` belongs to all blocks."""
     gram = np.require(gram, requirements=["C", "A"])  # what a cluster sends need not be aligned
     whole = len(part.blocks) == len(gram)
     return DualProblem(
         gram if whole else np.ascontiguousarray(gram[np.ix_(part.blocks, part.blocks)]),
-        replace(part.unit_rows, caps=C * part.unit_rows.caps, delta=float(delta)),
+        state_rows(part, C, delta),
     )
 
 
 def fit_cell(
-    gram: FloatArray,
+    source: Source,
     part: Part,
     options: Options,
     C: float,
@@ -141,17 +213,20 @@ def fit_cell(
 ) -> CellFit:
     """Solve a cell on one part from a warm start, and let the judges judge."""
     began = time.perf_counter()
-    problem = state_problem(gram, part, C, delta)
-    solution = solve_with_gram(
-        problem,
-        tol=options.tol,
-        max_iter=options.max_iter,
-        alpha=start,
-        random_state=None if options.seed is None else np.random.RandomState(options.seed),
-    )
-    types = support_types(problem.rows, solution.alpha)
-    n = problem.rows.n_train
-    F = gram[np.ix_(part.judges, part.blocks)] @ solution.alpha
+    rows = state_rows(part, C, delta)
+    if isinstance(source, Points):
+        solution = source.solved(part, rows, options, start)
+        F = source.decision_values(part, solution.alpha)
+    else:
+        solution = solve_with_gram(
+            state_problem(source, part, C, delta),
+            tol=options.tol,
+            max_iter=options.max_iter,
+            alpha=start,
+            random_state=options.random_state,
+        )
+        F = source[np.ix_(part.judges, part.blocks)] @ solution.alpha
+    types, n = support_types(rows, solution.alpha), rows.n_train
     return CellFit(
         primal=solution.primal,
         gap=solution.gap,

@@ -43,8 +43,13 @@ from musvm.search.pool import Pool
 from musvm.search.rule import best_plain, best_with_universum, ranked_by
 from musvm.search.run import Cell, Runner
 from musvm.search.scale import DELTAS, default_Cs, default_weights
+from musvm.search.sources import Grams, PointSources, Sources
 from musvm.search.steps import Fold, Grid, Steps
 from musvm.search.table import as_cv_results, as_table
+from musvm.solvers.choose import GRAM_LIMIT
+
+# Matrices of all points that a named criterion holds at the same time.
+N_MATRICES = 3
 
 
 class UniversumSVCCV(ClassifierMixin, BaseEstimator):
@@ -107,6 +112,11 @@ default='loo-estimate'
     n_steps : {1, 2, 3}, default=3
         1 searches all parameters at once. 2 takes the paper's steps: the SVM with universum has
         the C of the plain one. 3 gives it a C of its own.
+
+    cache_size : float, default=4000
+        Largest size of kernel matrices and kernel caches, of all workers together, in MB. The
+        four named criteria hold three matrices of all points and are refused where these do not
+        fit; folds of more than 3000 points are fitted as `UniversumSVC` fits them, with a cache.
 
     tol : float, default=1e-4
         Relative duality gap at which the solver stops.
@@ -236,7 +246,7 @@ default='loo-estimate'
             name: PARAMETER_CONSTRAINTS[name]
             for name in (
                 "kernel", "degree", "coef0", "universum_loss", "universum_label", "class_weight",
-                "tol", "max_iter", "random_state", "verbose",
+                "cache_size", "tol", "max_iter", "random_state", "verbose",
             )
         },
         "Cs": ["array-like", None],
@@ -268,6 +278,7 @@ default='loo-estimate'
         criterion: Any = "loo-estimate",
         cv: Any = None,
         n_steps: int = 3,
+        cache_size: float = 4000.0,
         tol: float = 1e-4,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -288,6 +299,7 @@ default='loo-estimate'
         self.criterion = criterion
         self.cv = cv
         self.n_steps = n_steps
+        self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -359,7 +371,10 @@ such arrays, default=None
         ):
             method = self._judge if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
-            steps = Steps(grid, data, blocks, self.class_weight, self.universum_loss, folds, runner)
+            sources = self._sources(data, blocks, folds)
+            steps = Steps(
+                grid, data, blocks, self.class_weight, self.universum_loss, folds, sources, runner
+            )
             cells = self._search(steps)
             self._describe(cells, grid)
             is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
@@ -501,6 +516,19 @@ such arrays, default=None
                 PARAMETER_CONSTRAINTS, {parameter: value}, type(self).__name__
             )
         return [value if isinstance(value, str) else float(value) for value in values]
+
+    def _sources(self, data: FitData, blocks: Blocks, folds: list[Fold] | None) -> Sources:
+        """Gram matrices, which the named criteria need; or points, for folds of many of them."""
+        M, limit = len(blocks.rows), int(np.sqrt(1e6 * self.cache_size / (8 * N_MATRICES)))
+        if folds is None and max(limit, GRAM_LIMIT) < M:
+            raise ValueError(
+                f"criterion={self._judge!r} needs matrices of all points, which for {M:,} of them "
+                f"do not fit into cache_size={self.cache_size:g} MB; up to {limit:,} points do: "
+                "use folds, such as criterion=5, or raise cache_size."
+            )
+        if folds is None or M <= GRAM_LIMIT:
+            return Grams(data, blocks)
+        return PointSources(data, blocks, self.cache_size / effective_n_jobs(self.n_jobs))
 
     def _n_cells(self, grid: Grid) -> int:
         """How many cells there will be; of step (c) as if its C were on no edge of the grid."""

@@ -17,7 +17,16 @@ import numpy as np
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._progress import Progress
 from musvm.dual.problem import DualRows
-from musvm.search.cells import CellFit, Judgement, Options, Part, fit_cell, judge_cell
+from musvm.search.cells import (
+    CellFit,
+    Judgement,
+    Options,
+    Part,
+    Points,
+    Source,
+    fit_cell,
+    judge_cell,
+)
 from musvm.search.memory import CellStore, digest
 from musvm.search.pool import Pool
 from musvm.search.rule import soft_errors
@@ -40,10 +49,11 @@ class Spec:
 class Chain:
     """Cells of one part that are solved in this order, each from the one before.
 
-    `key` identifies the Gram matrix and, through the key of the start, all that led to it.
+    `source` is the Gram matrix, or points where there is none. `key` identifies it and, through
+    the key of the start, all that led to it.
     """
 
-    gram: FloatArray
+    source: Source
     part: Part
     specs: Sequence[Spec]
     key: str
@@ -97,7 +107,10 @@ class Runner:
 
     def key(self, *parts: Any) -> str:
         """What identifies a cell, by everything that it depends on; costs nothing if not kept."""
-        return digest(FORMAT, *parts) if self.store.is_kept else ""
+        if not self.store.is_kept:
+            return ""
+        known = [p.identity if isinstance(p, Points) else [p] for p in parts]
+        return digest(FORMAT, *(entry for entries in known for entry in entries))
 
     def cells(self, bundles: Sequence[Sequence[Chain]]) -> list[Cell]:
         """Solve and judge chains; those of a bundle have the same specs on different parts."""
@@ -122,7 +135,9 @@ class Runner:
                         before, *_values(chain.part), *_values(self.options), spec.C, spec.delta
                     )
                 )
-                arguments.append((chain.gram, chain.part, self.options, spec.C, spec.delta, start))
+                arguments.append(
+                    (chain.source, chain.part, self.options, spec.C, spec.delta, start)
+                )
             for chain, key, fit in zip(
                 going_on, keys, self._compute(fit_cell, CellFit, keys, arguments), strict=True
             ):
@@ -134,7 +149,7 @@ class Runner:
         keys = [self.key(chain.keys[k], method) for chain, k in links]
         arguments = [
             (
-                chain.gram,
+                chain.source,
                 chain.part,
                 self.options,
                 chain.specs[k].C,

@@ -27,11 +27,11 @@ from musvm._input.tensors import FloatArray, IntArray
 from musvm.dual.problem import UniversumLoss
 from musvm.kernels import Kernel
 from musvm.loo.estimate import DIRECT_LIMIT
-from musvm.search.cells import CellFit, Part, make_part
+from musvm.search.cells import CellFit, Part, Source, make_part
 from musvm.search.comparison import Opinion
 from musvm.search.criteria import in_words, is_error
-from musvm.search.grams import Grams
 from musvm.search.run import Cell, Chain, Runner, Spec, finished
+from musvm.search.sources import Sources
 
 Fold = tuple[IntArray, IntArray]
 
@@ -96,11 +96,12 @@ class Steps:
         class_weight: Any,
         universum_loss: UniversumLoss,
         folds: Sequence[Fold] | None,
+        sources: Sources,
         runner: Runner,
     ) -> None:
         self.grid = grid
         self.runner = runner
-        self.grams = Grams(data, blocks)
+        self.sources = sources
         self._data = data
         self._make_part = partial(make_part, data, blocks, class_weight, universum_loss)
         self._parts = {
@@ -112,20 +113,20 @@ class Steps:
 
     def batches(self, n_workers: int) -> Iterator[list[int]]:
         """Kernels to treat side by side: enough for the workers, or as many as memory keeps."""
-        size = max(n_workers, self.grams.n_kept)
+        size = max(n_workers, self.sources.n_kept)
         kernels = list(range(len(self.grid.kernels)))
         for first in range(0, len(kernels), size):
             yield kernels[first : first + size]
-            self.grams.forget()
+            self.sources.forget()
 
     def without_universum(self, kernels: Sequence[int]) -> list[Cell]:
         """Step (a) for some of the kernels."""
         bundles = []
         for k in kernels:
-            gram = self.grams.training(self.grid.kernels[k])
-            key = self.runner.key(gram)
+            source = self.sources.training(self.grid.kernels[k])
+            key = self.runner.key(source)
             specs = [Spec(k, C) for C in self.grid.Cs[k]]
-            bundles.append([Chain(gram, part, specs, key) for part in self._parts[None]])
+            bundles.append([Chain(source, part, specs, key) for part in self._parts[None]])
         return self.runner.cells(bundles)
 
     def with_universum(
@@ -134,10 +135,10 @@ class Steps:
         """The wanted Delta of every C*/C, from plain cells; one kernel after the other."""
         cells: list[Cell] = []
         for k in sorted({cell.spec.kernel for cell in plain} if wanted else ()):
-            gram = self.grams.full(self.grid.kernels[k])
-            key = self.runner.key(gram)
+            source = self.sources.full(self.grid.kernels[k])
+            key = self.runner.key(source)
             bundles = [
-                self._continued(cell, weight, deltas, gram, key)
+                self._continued(cell, weight, deltas, source, key)
                 for cell in plain
                 if cell.spec.kernel == k
                 for weight, deltas in wanted.items()
@@ -173,12 +174,12 @@ class Steps:
     def _again(self, cell: Cell, folds: Sequence[Fold]) -> list[Chain]:
         """The cell as a chain that is solved; or one chain per fold, to be solved from there."""
         weight, fit, key = cell.spec.weight, cell.fits[0], cell.keys[0]
-        gram, whole = self._gram(cell.spec), self._parts[weight][0]
+        source, whole = self._source(cell.spec), self._parts[weight][0]
         if not folds:
-            return [Chain(gram, whole, [cell.spec], key, fits=[fit], keys=[key])]
+            return [Chain(source, whole, [cell.spec], key, fits=[fit], keys=[key])]
         parts = [self._make_part(weight, fold) for fold in folds]
         return [
-            Chain(gram, part, [cell.spec], key, fit.alpha[np.isin(whole.blocks, part.blocks)])
+            Chain(source, part, [cell.spec], key, fit.alpha[np.isin(whole.blocks, part.blocks)])
             for part in parts
         ]
 
@@ -191,26 +192,26 @@ class Steps:
         splits = StratifiedKFold(n_splits).split(rows, codes[rows])
         return [(rows[train], rows[test]) for train, test in splits]
 
-    def _gram(self, spec: Spec) -> FloatArray:
+    def _source(self, spec: Spec) -> Source:
         kernel = self.grid.kernels[spec.kernel]
-        return self.grams.training(kernel) if spec.weight is None else self.grams.full(kernel)
+        return self.sources.training(kernel) if spec.weight is None else self.sources.full(kernel)
 
     def final(self, cell: Cell) -> CellFit:
         """The fit of a cell to all data, from scratch if the cell has seen folds only."""
         if self.runner.method is not None:
             return cell.fits[0]
-        gram, part = self._gram(cell.spec), self._make_part(cell.spec.weight)
-        chain = Chain(gram, part, [cell.spec], self.runner.key(gram))
+        source, part = self._source(cell.spec), self._make_part(cell.spec.weight)
+        chain = Chain(source, part, [cell.spec], self.runner.key(source))
         self.runner.solve([chain])
         return chain.fits[0]
 
     def _continued(
-        self, cell: Cell, weight: Weight, deltas: Sequence[float], gram: FloatArray, key: str
+        self, cell: Cell, weight: Weight, deltas: Sequence[float], source: Source, key: str
     ) -> list[Chain]:
         kernel, C = cell.spec.kernel, cell.spec.C
         specs = [Spec(kernel, C, weight, delta) for delta in reversed(deltas)]
         return [
-            Chain(gram, part, specs, self.runner.key(key, before), _with_zeros(fit.alpha, part))
+            Chain(source, part, specs, self.runner.key(key, before), _with_zeros(fit.alpha, part))
             for part, fit, before in zip(self._parts[weight], cell.fits, cell.keys, strict=True)
         ]
 

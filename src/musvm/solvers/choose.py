@@ -28,6 +28,7 @@ import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._threads import Workers, one_blas_thread, workers
+from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solution import DualSolution
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
@@ -128,10 +129,14 @@ def solve_points(
     cache_size: float = 4000.0,
     tol: float,
     max_iter: int,
+    alpha: FloatArray | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
-    """Solve on the chosen path; `cache_size` is in megabytes."""
+    """Solve on the chosen path; `cache_size` is in megabytes.
+
+    Working sets start from `alpha`, once it is feasible; other paths start where they always do.
+    """
     # Points that stayed on a device take the path that brought them here.
     on_device = is_tensor(problem.X)
     dual = problem.dual
@@ -153,7 +158,16 @@ def solve_points(
             return solve_linear(problem.X, problem.rows, dual, team, **options, **order)
         _examine_sample(problem)
         backend = _backend(problem, 1e6 * cache_size, team)
+        if alpha is not None:
+            backend.restart(_feasible(alpha, dual))
         return solve_by_working_sets(dual, backend, **options, **order)
+
+
+def _feasible(alpha: FloatArray, rows: DualRows) -> FloatArray:
+    """The nearest alpha within the constraints, (M, L): bounds move from one C to the next."""
+    nearest = np.array(alpha.T, dtype=np.float64, order="C")
+    project_rows(nearest, rows.y, rows.caps, rows.is_max)
+    return nearest.T
 
 
 def _solve_interior(

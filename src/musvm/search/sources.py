@@ -1,10 +1,15 @@
-"""The Gram matrices of a search, each entry computed once as long as memory allows.
+"""Where the kernel values of a search come from.
 
-Step (a) needs the training blocks only, for every kernel; step (b) all blocks, for the kernel
-chosen. So the training part is computed first and extended when the universum joins.
+Gram matrices, each entry computed once as long as memory allows: step (a) needs the training blocks
+only, for every kernel; the others all blocks, for the kernel chosen. So the training part is
+computed first and extended when the universum joins.
+
+Beyond `GRAM_LIMIT` points, folds are fitted on whatever path a fit takes, from points.
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
@@ -12,9 +17,50 @@ from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray
 from musvm.kernels import Kernel, make_symmetric, warn_if_indefinite
+from musvm.search.cells import Points, Source
 
 # Matrices that are no longer in use are kept up to this many bytes.
 KEPT_BYTES = 2**28
+
+
+class Sources(Protocol):
+    """The kernel values of the training blocks, and of all blocks, by kernel."""
+
+    @property
+    def n_kept(self) -> int:
+        """How many of them may be kept."""
+
+    def training(self, kernel: Kernel) -> Source:
+        """Those of the training blocks."""
+
+    def full(self, kernel: Kernel) -> Source:
+        """Those of all blocks, training blocks first."""
+
+    def forget(self) -> None:
+        """Keep the latest only, as many as allowed."""
+
+
+class PointSources:
+    """The points themselves, which a solver takes in place of a matrix."""
+
+    def __init__(self, data: FitData, blocks: Blocks, cache_size: float) -> None:
+        self._data = data
+        self._blocks = blocks
+        self._cache_size = cache_size
+
+    @property
+    def n_kept(self) -> int:
+        return 1
+
+    def training(self, kernel: Kernel) -> Points:
+        return self.full(kernel)
+
+    def full(self, kernel: Kernel) -> Points:
+        data = self._data
+        return Points(kernel, data.X, self._blocks.rows, data.resolution, self._cache_size)
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
 
 
 class Grams:
