@@ -25,6 +25,7 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.validation import _check_feature_names as check_feature_names
 from sklearn.utils.validation import _check_n_features as check_n_features
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "check_feature_names",
     "check_n_features",
     "check_sample_weight",
+    "check_y",
     "fit_context",
     "get_feature_names",
     "safe_indexing",

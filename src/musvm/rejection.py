@@ -50,7 +50,6 @@ from sklearn.model_selection import check_cv, train_test_split
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_y,
     _num_samples,
     check_is_fitted,
     column_or_1d,
@@ -63,6 +62,7 @@ from musvm._sklearn import (
     HasMethods,
     Interval,
     StrOptions,
+    check_y,
     fit_context,
     safe_indexing,
     safe_split,
@@ -323,7 +323,7 @@ such arrays, default=None
 
     def _split(self, y: Any) -> tuple[IntArray, IntArray]:
         """Rows to fit, with all universum rows among them, and rows to hold back."""
-        check_classification_targets(_check_y(y, estimator=self))
+        check_classification_targets(check_y(y, estimator=self))
         rows = np.flatnonzero(~is_universum(y, universum_label(self.estimator)))
         _, held = train_test_split(
             rows,

@@ -110,8 +110,8 @@ def fetch_gtsrb(
           ``cv2.HOGDescriptor((40, 40), (10, 10), (5, 5), (5, 5), 8)`` computes them from
           ``cv2.resize(image, (40, 40))``.
         - "hog-simplified": as many numbers of the same sizes by `skimage.feature.hog`, which has
-          neither the window over a block nor the interpolation. A universum of other signs gains
-          nothing with them.
+          neither the window over a block nor the interpolation. What a universum of other signs
+          gains depends on both.
         - "images": the pixels of the image resized to 40 x 40, between 0 and 1.
         - "official-hog": the numbers that the benchmark's authors computed, from their own
           archive of text files.

@@ -143,5 +143,7 @@ def draw(results: Record) -> Figure:
     axes.axvline(100 * TARGET, color="C3", linewidth=1, label="promised")
     axes.invert_yaxis()
     axes.legend(loc="lower left")
-    axes.set_xlabel("test images accepted (%); boxes: quartiles, whiskers: 5 % and 95 % of splits")
+    axes.set_xlabel(
+        "test images accepted (%); triangles: means, boxes: quartiles, whiskers: 5 % and 95 %"
+    )
     return figure

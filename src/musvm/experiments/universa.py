@@ -212,6 +212,6 @@ def draw(results: Record) -> Figure:
         axes.set_yticks(heights, MAKERS)
         axes.grid(axis="x", color="0.9")
     panels[0].invert_yaxis()
-    panels[0].legend(loc="lower left", fontsize="small")
+    panels[2].legend(loc="lower right", fontsize="small")
     panels[1].set_xlabel("MU-SVM minus plain SVM (points of error); left of 0 it gains")
     return figure
