@@ -51,11 +51,6 @@ random partitions, {n_test} test images a class, linear kernel. C is chosen for 
 on the training images; C*/C = n/(mL). Bands are two standard errors of the mean.
 
 {tables}
-- **The fewer labelled images, the more a universum gains.** With a random split little is left of
-  it at 300 images a class.
-- **On signs never seen in training it gains more, not less**, and goes on gaining with 300 images a
-  class: the universum is no way to recognise frames again.
-- **Which universum matters**: 'no entry' gains more than 'road work' where images are few.
 """
 
 

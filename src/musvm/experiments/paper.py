@@ -202,7 +202,8 @@ def page(results: Record) -> str:
 def _sections(part: str, conditions: Record, cells: list[Record]) -> dict[str, str]:
     """Description, tables and verdict of one part."""
     study = conditions["studies"][part]
-    setting = study["setting"]
+    # The paper has figures for its own split only.
+    setting = {**study["setting"], **({"published": ""} if part == "tracks" else {})}
     texts = {
         "about": describe({**study, "seed": conditions["seed"]}, cells),
         "verdict": verdict(setting, _only(cells, "table2", setting)),
@@ -215,7 +216,9 @@ def _sections(part: str, conditions: Record, cells: list[Record]) -> dict[str, s
 def _only(cells: list[Record], table: str, setting: Record) -> list[Record]:
     """The cells of one table."""
     if table == "table4":
-        return [cell for cell in cells if cell["criterion"] == "cv"]
+        names = [universum["name"] for universum in setting["universa"]]
+        by_cv = [cell for cell in cells if cell["criterion"] == "cv"]
+        return sorted(by_cv, key=lambda cell: (names.index(cell["universum"]), cell["m"]))
     own_size = [cell for cell in cells if cell["m"] == setting["m"]]
     return own_size if table == "table3" else [c for c in own_size if c["criterion"] == "cv"]
 

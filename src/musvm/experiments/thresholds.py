@@ -55,6 +55,9 @@ two columns show.
 {table}
 ![Share accepted in each split](thresholds.png)
 
+Where the mean is above the upper end of the promise, models of one point or one fold fewer score
+left-out points lower than the final model scores new ones, which errs on the side of accepting.
+
 *Per class* sets a threshold for each predicted class from the few points that are given it, about
 {n} here, so that its promise has more room above the target: up to 1/{n_plus}.
 """
