@@ -193,3 +193,27 @@ def test_a_submatrix_is_what_it_would_be_if_it_were_made(order, size, data):
     np.testing.assert_array_equal(lazy.diagonal(), made.diagonal())
     np.testing.assert_array_equal(lazy[some, part], made[some, part])
     np.testing.assert_array_equal(lazy[part, some], made[part, some])
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1.7e9, 1e12])
+def test_rbf_keeps_its_digits_whatever_the_offset(offset, container):
+    """|x|^2 - 2 <x, z> + |z|^2 has none of them left at 1.7e9, a time stamp."""
+    X, Z = random_points(9, 3) + offset, random_points(6, 3, seed=1) + offset
+    exact = np.exp(-0.3 * np.sum((X[:, None] - Z) ** 2, axis=2))
+    found = kernel("rbf").matrix(container(X), container(Z))
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    single = np.vstack([kernel("rbf").matrix(container(x[None]), container(Z)) for x in X])
+    np.testing.assert_allclose(single, found, rtol=1e-13)
+
+
+@pytest.mark.parametrize("shift", [[-1e9, 1e9], [0.0, 1.7e9]])
+@pytest.mark.parametrize("width", [3, 3000])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_rbf_keeps_its_digits_in_clusters_far_apart(container, width, shift, monkeypatch):
+    """No one centre is near all points; sparse points are not moved at all if they are wide."""
+    monkeypatch.setattr("musvm.kernels.CHUNK", 1000)
+    X = np.zeros((20, width))
+    X[:, :3] = random_points(20, 3) + np.repeat(shift, 10)[:, None]
+    exact = np.exp(-0.3 * np.sum((X[:, None, :3] - X[:, :3]) ** 2, axis=2))
+    np.testing.assert_allclose(gram("rbf", container(X)), exact, rtol=1e-12)

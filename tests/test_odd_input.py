@@ -406,6 +406,20 @@ def test_sparse_with_stored_zeros_and_entries_in_two_parts():
     assert np.array_equal(Z.indices, before.indices)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_prediction_adds_up_entries_in_two_parts_as_the_fit_does(kernel):
+    halves = sp.csr_array(
+        (np.repeat(X / 2, 2), np.tile(np.repeat(np.arange(4), 2), 30), 8 * np.arange(31)),
+        shape=X.shape,
+    )
+    clf = UniversumSVC(kernel=kernel).fit(X, Y)
+    before = halves.copy()
+    found, expected = clf.decision_function(halves), clf.decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert np.array_equal(halves.data, before.data)
+    assert np.array_equal(halves.indices, before.indices)
+
+
 def test_dense_points_with_a_sparse_universum_and_the_reverse():
     plain = UniversumSVC().fit(X, Y, universum=U)
     assert UniversumSVC().fit(X, Y, universum=sp.csc_array(U)).objective_ == plain.objective_

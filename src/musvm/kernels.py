@@ -18,6 +18,13 @@ product the exponent itself,
 
 which is accurate to the rounding of gamma |x|^2: `extended` is for points near the origin.
 
+Distances from |x|^2 - 2 <x, z> + |z|^2 lose the digits that |x|^2 and |z|^2 have in common: all of
+them for a year, a Kelvin or a time stamp among the features. The kernel is translation invariant,
+so points are moved by the mean of the right-hand ones first. That mean does not depend on the
+left-hand points, so a point has the same kernel values alone and among others. Where what is left
+is still large (clusters far apart, sparse points, which are not moved) the distances of pairs that
+are near are summed up from differences of coordinates.
+
 A Gram matrix returned from here is symmetric to the last digit, finite, C-contiguous, of
 doubles, and nobody else's. At most two and a half M x M arrays are alive while it is made.
 """
@@ -33,7 +40,7 @@ import numpy as np
 import scipy.linalg.lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
 from musvm._messages import warn_user
@@ -44,6 +51,12 @@ KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
 CHUNK = 2**22
 # Rows handled at a time where a whole M x M temporary is to be avoided.
 _STRIP = 256
+# Distances are trusted while gamma |z|^2 is below this: the exponents are then right to 1e-12.
+MAX_ROUNDED_EXPONENT = 1e3
+# exp(-50) is nothing next to the rounding of the entries that matter.
+_NEGLIGIBLE_EXPONENT = 50.0
+# Relative to |x|^2 + |z|^2, more than the rounding of a squared distance.
+_DISTANCE_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,10 @@ class Kernel:
             if callable(self.name):
                 # A copy: the function may hand out a matrix that it keeps.
                 K = np.array(self.name(X, Z), dtype=np.float64, order="C")
+            elif self.name == "rbf":
+                K = _squared_distances(X, Z, self.gamma)
+                K *= -self.gamma
+                np.exp(K, out=K)
             else:
                 K = pairwise_kernels(
                     X,
@@ -124,6 +141,51 @@ class Kernel:
                 K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
         make_symmetric(K, resolution=resolution)
         return K
+
+
+def _squared_distances(X: Any, Z: Any, gamma: float) -> FloatArray:
+    """|x_i - z_j|^2, as accurate as exp(-gamma |x_i - z_j|^2) needs them."""
+    same = X is Z
+    if sp.issparse(X) or sp.issparse(Z):
+        X, Z = (sp.csr_array(points) for points in (X, Z))
+        if _may_cancel(Z, gamma) and max(X.shape[0], Z.shape[0]) * Z.shape[1] <= CHUNK:
+            X, Z = X.toarray(), Z.toarray()
+    centre = 0.0 if sp.issparse(Z) else Z.mean(axis=0)
+    right = Z if sp.issparse(Z) else Z - centre
+    left = right if same else X if sp.issparse(X) else X - centre
+    squares = np.ascontiguousarray(euclidean_distances(left, right, squared=True), dtype=float)
+    if _may_cancel(right, gamma):
+        rounding = _DISTANCE_ROUNDING * _squared_norms(left)
+        near = _NEGLIGIBLE_EXPONENT / gamma + _DISTANCE_ROUNDING * _squared_norms(right)
+        _sum_differences(squares, X, Z, rounding, near)
+    return squares
+
+
+def _may_cancel(Z: Any, gamma: float) -> bool:
+    """Whether rounding of |z|^2 shows in an exponent; a point far from all z has none to show."""
+    return bool(gamma * _squared_norms(Z).max(initial=0.0) > MAX_ROUNDED_EXPONENT)
+
+
+def _squared_norms(points: Any) -> FloatArray:
+    if sp.issparse(points):
+        return row_sums(points.power(2))
+    return np.asarray(np.einsum("ij,ij->i", points, points))
+
+
+def _sum_differences(
+    squares: FloatArray, X: Any, Z: Any, of_X: FloatArray, of_Z: FloatArray
+) -> None:
+    """Sum up squared distances anew, in place, of pairs nearer than their limits, added up."""
+    width = X.shape[1] if not sp.issparse(X) else max(int(X.nnz / X.shape[0]), 1)
+    at_a_time = max(CHUNK // width, 1)
+    step = max(at_a_time // Z.shape[0], 1)
+    for start in range(0, X.shape[0], step):
+        strip = squares[start : start + step]
+        rows, columns = np.nonzero(strip <= of_X[start : start + step, None] + of_Z)
+        for first in range(0, len(rows), at_a_time):
+            part = slice(first, first + at_a_time)
+            difference = X[start + rows[part]] - Z[columns[part]]
+            strip[rows[part], columns[part]] = _squared_norms(difference)
 
 
 def extended(points: Array, gamma: float) -> Array:

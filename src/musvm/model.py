@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from musvm._input import tensors
 from musvm._input.blocks import Blocks
-from musvm._input.reading import UNIVERSUM, FitData
+from musvm._input.reading import UNIVERSUM, FitData, in_canonical_form
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import one_blas_thread
 from musvm.dual.problem import DualRows, UniversumLoss
@@ -208,6 +208,8 @@ class FittedModel:
         """
         if tensors.is_tensor(X):
             return self._on_device(X)
+        if sp.issparse(X):
+            X = in_canonical_form(X)
         if self.weights is not None:
             return np.asarray(X @ self.weights.T)
         if self.kernel.is_precomputed:

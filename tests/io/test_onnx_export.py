@@ -47,6 +47,13 @@ def training(n_classes):
     return DIGITS[rows], DIGIT[rows]
 
 
+def test_an_offset_costs_no_digits():
+    X, y = training(3)
+    model = UniversumSVC(gamma=0.05).fit(X + 1e6, y)
+    decision, _ = run(model, {"X": POINTS + 1e6})
+    np.testing.assert_allclose(decision, model.decision_function(POINTS + 1e6), atol=TOLERANCE)
+
+
 KERNELS = [
     {"kernel": "linear"},
     {"kernel": "rbf", "gamma": 0.05},

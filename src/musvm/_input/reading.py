@@ -179,6 +179,15 @@ def _stack(parts: list[Any]) -> Any:
     return np.concatenate(dense, dtype=np.float64)
 
 
+def in_canonical_form(X: Any) -> Any:
+    """A CSR matrix with each entry stored once, as a fit sees it; the caller's stays as it is."""
+    if X.has_canonical_format:
+        return X
+    canonical = X.copy()
+    canonical.sum_duplicates()
+    return canonical
+
+
 def is_universum(y: Any, universum_label: Any) -> Any:
     """Which entries of y are the universum label; none if there is no such label."""
     if universum_label is None:

@@ -292,7 +292,12 @@ def _sigmoid(graph: _Graph, model: Any, Z: Any, values: str) -> str:
 
 
 def _rbf(graph: _Graph, model: Any, Z: Any, values: str) -> str:
-    """exp(-gamma |x - z|^2), the distances by |x|^2 - 2 <x, z> + |z|^2, never below 0."""
+    """exp(-gamma |x - z|^2), the distances by |x|^2 - 2 <x, z> + |z|^2, never below 0.
+
+    Points are moved by the mean of the support vectors, so that an offset costs no digits.
+    """
+    centre = Z.mean(axis=0)
+    values, Z = graph.op("Sub", values, graph.constant(centre)), Z - centre
     rows = graph.constant(np.array([1], dtype=np.int64))
     lengths = graph.op("ReduceSum", graph.op("Mul", values, values), rows, keepdims=1)
     products = graph.op("MatMul", values, graph.constant(-2.0 * Z.T))

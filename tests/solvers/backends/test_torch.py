@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from devices import DEVICES  # noqa: E402
 from musvm.solvers.backends.torch import DeviceRows  # noqa: E402
+from musvm.solvers.backends.torch_kernel import DeviceKernel  # noqa: E402
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -105,3 +106,16 @@ def test_working_sets_on_a_device_reach_the_optimum(device, loss, budget):
     assert statement.infeasibility(rows, solution.alpha) < 1e-12
     assert statement.row_gaps(rows, solution.alpha, F).sum() <= 1.01e-6 * solution.primal
     np.testing.assert_allclose(solution.decision, F, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shift", [[0.0, 1.7e9], [-1e9, 1e9]])
+def test_rbf_of_tensors_keeps_its_digits(device, shift):
+    X = np.random.default_rng(0).normal(size=(20, 3)) + np.repeat(shift, 10)[:, None]
+    exact = np.exp(-0.3 * np.sum((X[:, None] - X) ** 2, axis=2))
+    on_device = DeviceKernel(Kernel("rbf", gamma=0.3), torch.as_tensor(X, device=device))
+    identity = torch.eye(20, dtype=torch.float64, device=device)
+    found = on_device.weighted(slice(None), identity).cpu().numpy()
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+    singles = on_device.singles(slice(None)).cpu().numpy()
+    np.testing.assert_allclose(singles, exact, rtol=1e-5, atol=1e-6)

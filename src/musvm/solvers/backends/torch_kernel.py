@@ -1,7 +1,8 @@
 """Kernels of points on a device, in floats for the solver and in doubles for the certificate.
 
 For "rbf" the product of two extended points (`musvm.kernels`) is the exponent itself. The points
-are used with their mean subtracted, which keeps the norms, and so the rounding, small.
+are used with their mean subtracted, which keeps the norms, and so the rounding, small. Where they
+are not small even so, distances are summed up from differences of coordinates.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from musvm.kernels import Kernel, extended, other_side
+from musvm.kernels import MAX_ROUNDED_EXPONENT, Kernel, extended, other_side
 
 # Entries of the largest matrix that is computed at a time where blocks will do.
 CHUNK = 2**27
@@ -32,10 +33,14 @@ class DeviceKernel:
         self._kernel = kernel
         self._X = X
         self._left, self._right = X, X if Z is None else Z
+        self._by_differences = False
         if kernel.name == "rbf":
             mean = self._right.mean(0)
-            self._left = extended(X - mean, kernel.gamma)
-            self._right = other_side(extended(self._right - mean, kernel.gamma))
+            right = other_side(extended(self._right - mean, kernel.gamma))
+            # Its last column but one is -gamma |z|^2.
+            self._by_differences = bool((right[:, -2] < -MAX_ROUNDED_EXPONENT).any())
+            if not self._by_differences:
+                self._left, self._right = extended(X - mean, kernel.gamma), right
         self._singles: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -44,6 +49,9 @@ class DeviceKernel:
 
     def singles(self, rows: Any, out: Tensor | None = None) -> Tensor:
         """Kernel rows of some points, rounded to floats."""
+        if self._by_differences:
+            values = self._exponents(self._left[rows], self._right)
+            return self._apply(values.float() if out is None else out.copy_(values))
         if self._singles is None:
             self._singles = self._left.float(), self._right.float()
         left, right = self._singles
@@ -54,7 +62,14 @@ class DeviceKernel:
         right = self._right[columns]
         piece = max(CHUNK // max(len(right), 1), 1)
         parts = self._left.split(piece)
-        return torch.cat([self._apply(left @ right.T) @ weights for left in parts])
+        return torch.cat([self._apply(self._exponents(left, right)) @ weights for left in parts])
+
+    def _exponents(self, left: Tensor, right: Tensor) -> Tensor:
+        """Products of points: for "rbf" the exponents, where need be from their differences."""
+        if not self._by_differences:
+            return left @ right.T
+        exact = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(left, right, compute_mode=exact).square_().mul_(-self._kernel.gamma)
 
     def diagonal(self) -> Tensor:
         """k(x, x) of every point."""

@@ -1,0 +1,106 @@
+"""What a fit promises on hostile numbers, and what survives a fit that fails."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+from musvm import UniversumSVC, loo_error
+
+DATA = {
+    "iris": load_iris(return_X_y=True),
+    "wine": load_wine(return_X_y=True),
+    "cancer": tuple(part[:200] for part in load_breast_cancer(return_X_y=True)),
+    "digits": tuple(part[:300] for part in load_digits(return_X_y=True)),
+}
+
+
+def scaled(name: str):
+    """Points on a grid of 2^-20, so that an offset up to 2^32 is added without rounding."""
+    X, y = DATA[name]
+    return np.round(StandardScaler().fit_transform(X) * 2.0**20) / 2.0**20, y
+
+
+# ---------------------------------------------------------------------------------------------
+# Offsets: a year, a temperature in Kelvin, a time stamp
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("solver", ["gram", "working-set"])
+@pytest.mark.parametrize("name", DATA)
+def test_an_offset_changes_neither_objective_nor_labels(name, solver, container):
+    X, y = scaled(name)
+    U = 0.5 * (X[:20] + X[-20:])
+    settings = {"gamma": 1 / X.shape[1], "C": 10, "tol": 1e-7, "solver": solver, "delta": 0.1}
+    plain = UniversumSVC(**settings).fit(X, y, universum=U)
+    for offset in (1e6, 2.0**31):
+        points = container(X + offset)
+        model = UniversumSVC(**settings).fit(points, y, universum=U + offset)
+        assert model.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+        assert np.array_equal(model.predict(points), plain.predict(X))
+        together = model.decision_function(points)
+        alone = [model.decision_function(points[i : i + 1]) for i in range(20)]
+        np.testing.assert_allclose(np.concatenate(alone), together[:20], atol=1e-9)
+
+
+def test_single_precision_with_an_offset_keeps_what_it_can_hold():
+    X, y = DATA["iris"]
+    single = (X + 1e4).astype(np.float32)
+    exact = single.astype(np.float64) - 1e4
+    settings = {"gamma": 0.5, "tol": 1e-7}
+    model = UniversumSVC(**settings).fit(single, y)
+    same = UniversumSVC(**settings).fit(exact, y)
+    assert model.objective_ == pytest.approx(same.objective_, rel=1e-6)
+    found, expected = model.decision_function(single), same.decision_function(exact)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+# ---------------------------------------------------------------------------------------------
+# A fit that fails, and a model that nobody touched
+
+
+def failing(A, B):
+    raise RuntimeError("out of luck")
+
+
+@pytest.mark.parametrize("change", [{"kernel": failing}, {"gamma": 1e-3, "solver": "linear"}])
+def test_a_failed_refit_leaves_the_old_model_as_it_was(change):
+    X, y = DATA["iris"]
+    clf = UniversumSVC(gamma="scale").fit(X, y)
+    before, values = dict(vars(clf)), clf.decision_function(X)
+    clf.set_params(**change)
+    with pytest.raises((RuntimeError, ValueError)):
+        clf.fit(1e3 * X[:, :3], y[::-1])
+    clf.set_params(**{name: before[name] for name in change})
+    assert vars(clf) == before
+    assert np.array_equal(clf.decision_function(X), values)
+
+
+def test_an_interrupted_refit_leaves_the_old_model_as_it_was(monkeypatch):
+    """Settled parameters, gamma among them, belong to the new solution and come with it."""
+    X, y = DATA["iris"]
+    clf = UniversumSVC(gamma="scale").fit(X, y)
+    values = clf.decision_function(X)
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("musvm.estimator.solve_points", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(1e3 * X, y)
+    assert np.array_equal(clf.decision_function(X), values)
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("seed", [1, 3, 5, 7, 8])
+def test_leave_one_out_takes_models_that_nobody_touched(seed, kernel):
+    """An objective computed twice differs by rounding, which is large where C and features are."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(30, 4)) + 10.0 ** rng.uniform(0, 4), np.arange(30) % 3
+    C = 10.0 ** rng.uniform(0, 6)
+    model = UniversumSVC(C, kernel=kernel, gamma=0.5, tol=1e-3, max_iter=30).fit(X, y)
+    assert 0.0 <= loo_error(model, X, y, method="span").error <= 1.0
