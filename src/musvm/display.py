@@ -1,6 +1,6 @@
 """Histograms of projections: a picture of what a model makes of its universum.
 
-One panel per class k shows how the projections onto k are distributed (`_projections.py` defines
+One panel per class k shows how the projections onto k are distributed (`projections.py` defines
 them): those of the training points of class k, and those of all universum points. One more panel
 shows how often each label was given to the universum, beside the level at which all labels are
 equally frequent. Several models are drawn on the same axes, one below the other.

@@ -25,8 +25,10 @@ Array = Any
 
 
 def _reduction(ufunc: Any) -> Callable[..., Any]:
-    """A reduction that must be told its axis: left to itself, `ufunc.reduce` takes axis 0 where
-    the array API means all entries."""
+    """The reduction of a ufunc, which must be told its axis.
+
+    Without one, `ufunc.reduce` reduces axis 0 where the array API means all entries.
+    """
 
     def reduce(array: Any, *, axis: int, keepdims: bool = False) -> Any:
         return ufunc.reduce(array, axis, None, None, keepdims)

@@ -38,7 +38,9 @@ def row_caps(data: FitData, C: float, class_weight: Any, universum_weight: Any) 
 
 
 def balanced_weight(n: float, m: float, n_classes: int) -> float:
-    """n / (m L), the C*/C at which training and universum losses weigh the same; 0 if m is 0.
+    """Weight of the universum, C*/C, at which its losses weigh the same as those of training.
+
+    It is n / (m L), and 0 if m is 0.
 
     Parameters
     ----------

@@ -45,8 +45,10 @@ class Source(Protocol):
 
 
 def open_source(path: PathLike, *, max_member: int, max_total: int) -> Source:
-    """Open a zip archive or a folder; no file in it may exceed `max_member` bytes unpacked,
-    nor an archive `max_total`."""
+    """Open a zip archive or a folder.
+
+    No file in it may exceed `max_member` bytes unpacked, nor an archive `max_total`.
+    """
     path = Path(path).expanduser()
     if path.is_dir():
         return FolderSource(path, max_member=max_member)
@@ -123,8 +125,11 @@ class ZipSource:
 
 
 class FolderSource:
-    """A folder. Names begin with the folder's own, so that a layout is recognised whether the
-    path given is the top of it or some folder further down."""
+    """A folder.
+
+    Names begin with the folder's own, so that a layout is recognised whether the path given is the
+    top of it or some folder further down.
+    """
 
     def __init__(self, path: Path, *, max_member: int) -> None:
         self.path = path.resolve()

@@ -1,0 +1,1 @@
+"""The dual problem as mathematics: its statement, one block, faces, the Newton step on a face."""

@@ -34,7 +34,8 @@ def winning_leads(F: Array) -> Array:
 
 def own_margins(F: FloatArray, y: IntArray) -> FloatArray:
     """(n,) f_y - max_{l != y} f_l: the lead of every point's own class."""
-    return leads(F)[namespace(F).arange(len(y)), y]
+    margins: FloatArray = leads(F)[namespace(F).arange(len(y)), y]
+    return margins
 
 
 def spread(F: Array) -> Array:

@@ -106,7 +106,8 @@ class NewtonSolver:
 
         def hessian(v: FloatArray) -> FloatArray:
             buffer.ravel()[at] = v[0]
-            return (face.centre((buffer @ K).ravel()[at]) + ridge * v[0])[None]
+            image: FloatArray = face.centre((buffer @ K).ravel()[at]) + ridge * v[0]
+            return image[None]
 
         def precondition(v: FloatArray) -> FloatArray:
             buffer.ravel()[at] = v[0]
@@ -119,7 +120,8 @@ class NewtonSolver:
         if not found.is_definite:
             raise NotPositiveDefiniteError
         self.work = 4.0 * found.n_iterations * M**2 * L
-        return found.x[0]
+        step: FloatArray = found.x[0]
+        return step
 
     def _gram_factor(self, ridge: float) -> FloatArray:
         """A Cholesky factor of K + ridge I; an old one serves while its ridge is similar."""
@@ -146,7 +148,7 @@ def _null_space_step(
 
 def cholesky(A: FloatArray, ridge: float) -> FloatArray:
     """The lower factor of A + ridge I, in place; A is C-ordered, its upper triangle is read."""
-    factor = A.T
+    factor: FloatArray = A.T
     factor.flat[:: len(A) + 1] += ridge
     if len(A) == 0:
         return factor

@@ -1,0 +1,1 @@
+"""Files: models, ONNX graphs, archives."""

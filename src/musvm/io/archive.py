@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 
 def read_zip(content: bytes) -> dict[str, bytes]:
+    """What is in a zip archive, by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 

@@ -58,10 +58,32 @@ _DEEPEST = 200
 class ModelFileError(ValueError):
     """A model file was refused: it is damaged, or holds what no model needs.
 
+    Parameters
+    ----------
+    message : str
+        What is wrong with the file.
+
+    refused : list of str, default=None
+        The names of the types that are not on the closed list, if any.
+
     Attributes
     ----------
     refused : list of str
         The names of the types that are not on the closed list.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import musvm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "no-model.skops")
+    ...     with open(path, "wb") as file:
+    ...         _ = file.write(b"something else")
+    ...     try:
+    ...         musvm.load(path)
+    ...     except musvm.ModelFileError:
+    ...         print("refused")
+    refused
     """
 
     def __init__(self, message: str, refused: list[str] | None = None) -> None:

@@ -95,7 +95,8 @@ class FreeVariables:
 
 def own_labels(rows: DualRows) -> BoolArray:
     """(L, n), True at the label of each training point."""
-    return np.arange(rows.n_classes)[:, None] == rows.y
+    own: BoolArray = np.arange(rows.n_classes)[:, None] == rows.y
+    return own
 
 
 def active_sets(rows: DualRows, alpha: FloatArray) -> ActiveSets:

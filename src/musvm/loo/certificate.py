@@ -41,7 +41,8 @@ ROUNDING = 2 * np.finfo(np.float64).eps
 
 def inner(a: FloatArray, b: FloatArray) -> FloatArray:
     """<a, b> for every problem of a stack, (T,)."""
-    return np.einsum("tlm,tlm->t", a, b)
+    products: FloatArray = np.einsum("tlm,tlm->t", a, b)
+    return products
 
 
 class Certificates:
@@ -97,7 +98,8 @@ class Certificates:
         lengths = self.lengths
         sizes = np.abs(self.primal_alpha) @ lengths + np.abs(self.dual_alpha) @ lengths
         in_losses = (self._caps @ lengths) * sizes.max(axis=1)
-        return ROUNDING * (self.primal + in_losses + np.square(sizes).sum(axis=1))
+        added: FloatArray = self.primal + in_losses + np.square(sizes).sum(axis=1)
+        return ROUNDING * added
 
     def centres(self) -> FloatArray:
         """Decision values of the points left out, at the centre of the ball, (T, L)."""
@@ -156,13 +158,15 @@ class Certificates:
         np.maximum(excess, 0.0, out=excess)
         is_max = self.problem.rows.is_max
         losses[:, n:] = excess.max(axis=1) if is_max else excess.sum(axis=1)
-        return np.einsum("tm,tm->t", self._caps, losses)
+        total: FloatArray = np.einsum("tm,tm->t", self._caps, losses)
+        return total
 
     def _costs(self, alpha: FloatArray) -> FloatArray:
         """The part of D that is not quadratic, (T,)."""
         n, y = self.problem.rows.n_train, self.problem.rows.y
-        gained = alpha[:, y, np.arange(n)].sum(axis=1)
-        return self.problem.rows.delta * np.maximum(alpha[..., n:], 0.0).sum(axis=(1, 2)) - gained
+        gained: FloatArray = alpha[:, y, np.arange(n)].sum(axis=1)
+        spent: FloatArray = np.maximum(alpha[..., n:], 0.0).sum(axis=(1, 2))
+        return self.problem.rows.delta * spent - gained
 
     def _primal(self, alpha: FloatArray, F: FloatArray) -> FloatArray:
         return 0.5 * inner(alpha, F) + self._losses(F)

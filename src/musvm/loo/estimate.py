@@ -104,7 +104,7 @@ class Estimate:
             return buffer.reshape(-1, M)
 
         def gathered(F: FloatArray) -> FloatArray:
-            values = F.reshape(len(points), -1)[:, at] * stays
+            values: FloatArray = F.reshape(len(points), -1)[:, at] * stays
             sums = np.add.reduceat(values, face.starts[:-1], axis=1)
             return values - np.repeat(sums / face.sizes, face.sizes, axis=1)
 

@@ -104,7 +104,8 @@ def _radius_as_fitted(problem: DualProblem, solution: DualSolution) -> FloatArra
     n = problem.rows.n_train
     gaps = np.maximum(statement.row_gaps(problem.rows, solution.alpha, solution.decision), 0.0)
     others = gaps.sum() - gaps[:n]
-    return np.sqrt(2.0 * others * np.maximum(problem.gram.diagonal()[:n], 0.0))
+    radius: FloatArray = np.sqrt(2.0 * others * np.maximum(problem.gram.diagonal()[:n], 0.0))
+    return radius
 
 
 class _Search:
@@ -198,7 +199,7 @@ class _Search:
         found, points = self.found, best.points
         each = np.arange(len(points))
         centre, latest, radius = best.centres(), F[each, :, points], best.radii()
-        certified = winning_leads(centre) >= radius
+        certified: BoolArray = winning_leads(centre) >= radius
         agrees = latest.argmax(axis=1) == centre.argmax(axis=1)
         values = np.where(agrees[:, None], latest, centre)
         found.values[points] = values

@@ -96,7 +96,7 @@ def symmetric_inverse(factor: FloatArray) -> FloatArray:
     """(L L')^-1 from a lower Cholesky factor, in its place, both triangles filled."""
     if not len(factor):
         return factor
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    inverse: FloatArray = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
     for start in range(0, len(inverse), STRIP):
         strip = slice(start, start + STRIP)
         corner = np.tril(inverse[strip, strip])

@@ -42,7 +42,8 @@ def squared_spans(problem: DualProblem, alpha: FloatArray, types: IntArray) -> F
     inside, at_bound = np.flatnonzero(types == 1), np.flatnonzero(types[:n] == 2)
     distances = np.zeros(problem.n_points)
     distances[inside], distances[at_bound] = squared_distances(problem.gram, inside, at_bound)
-    return np.square(alpha[:n]).sum(axis=1) * distances[:n]
+    masses: FloatArray = np.square(alpha[:n]).sum(axis=1)
+    return masses * distances[:n]
 
 
 def squared_distances(
@@ -107,7 +108,8 @@ def span_margins(
     # An isolated point has margin 0, not a rounding error of either sign.
     excess[np.abs(excess) <= RANK_TOL * (np.abs(agreement) + spans)] = 0.0
     as_fitted = own_margins(decision[:n], problem.rows.y)
-    return np.divide(excess, own, out=as_fitted, where=types[:n] > 0)
+    np.divide(excess, own, out=as_fitted, where=types[:n] > 0)
+    return as_fitted
 
 
 def counts_as_error(

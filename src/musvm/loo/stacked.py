@@ -89,7 +89,8 @@ class StackedNewton:
 
     def _in_rows(self, w: FloatArray) -> FloatArray:
         """The change of the kept rows when every direction is taken so far."""
-        return (w @ self._Z.T).reshape(len(w), self.problem.rows.n_classes, -1)
+        moves: FloatArray = w @ self._Z.T
+        return moves.reshape(len(w), self.problem.rows.n_classes, -1)
 
     def _answer(self, v: FloatArray, x_R: FloatArray) -> FloatArray:
         return -product(v, self._G) - product(x_R, self.reduced.W.T)
@@ -122,7 +123,9 @@ class StackedNewton:
 
 def _along(changes: Changes, values: FloatArray) -> FloatArray:
     """The values (T, L, .) in the problem and the row of every change, along its vector."""
-    return np.einsum("cl,cl->c", changes.vector, values[changes.problem, :, changes.row])
+    at = values[changes.problem, :, changes.row]
+    products: FloatArray = np.einsum("cl,cl->c", changes.vector, at)
+    return products
 
 
 def _free_part(vector: FloatArray, kind: int) -> FloatArray:

@@ -381,6 +381,7 @@ def certificate_table(models: list[Described]) -> Table:
 
 
 def model_name(model: Described) -> str:
+    """What the page calls a model."""
     if model.delta is None:
         return "plain SVM"
     return f"MU-SVM, Δ = {text.shortest(model.delta)}"

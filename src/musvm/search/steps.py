@@ -219,7 +219,7 @@ class Steps:
 def _is_quickly_estimated(fit: CellFit) -> bool:
     """Whether "loo-estimate" has one dense factor for all points."""
     n_support = int(np.any(fit.alpha != 0.0, axis=1).sum())
-    return n_support * (fit.alpha.shape[1] - 1) <= DIRECT_LIMIT
+    return bool(n_support * (fit.alpha.shape[1] - 1) <= DIRECT_LIMIT)
 
 
 def _with_zeros(plain: FloatArray, part: Part) -> FloatArray:

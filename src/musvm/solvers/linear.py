@@ -24,6 +24,7 @@ computed afresh in doubles, for a gap that counts. Where floats had it wrong, do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,7 @@ class RowsOfPoints:
 
     def weights(self, alpha: FloatArray, d: int) -> FloatArray:
         """X^T alpha, (d, L) and padding."""
-        V = zero_weights(d, alpha.shape[1], np.float64)
+        V: FloatArray = zero_weights(d, alpha.shape[1], np.float64)
         weights(*self.form, self.indirect, alpha, V)
         return V
 
@@ -223,7 +224,7 @@ class _Descent:
         self.curvature = curvatures(norms) / RELAXATION
         if dtype == np.float64:
             require_finite(norms)
-        return float(norms.max(initial=0.0)) ** 0.5
+        return math.sqrt(norms.max(initial=0.0))
 
     def _restart(self, V: FloatArray) -> None:
         """Begin at the mean, whose weights are V."""

@@ -1,6 +1,6 @@
 """Diagnosis: what a plain SVM says about a universum before it is used.
 
-From the projections of `_projections.py`, for training points x with projections p onto their own
+From the projections of `projections.py`, for training points x with projections p onto their own
 classes and universum points u with decision values f:
 
     separability    share of the training points with p >= 1 - EPSILON
@@ -88,6 +88,7 @@ class UniversumDiagnosis:
     def of(
         cls, name: str, projections: Projections, nuisance: float = float("nan")
     ) -> UniversumDiagnosis:
+        """Measure a universum by the projections of its points."""
         counts = projections.label_counts
         return cls(
             name=name,

@@ -1,0 +1,1 @@
+"""Who computes with the kernel for a solver: the processor, or PyTorch, by one contract."""

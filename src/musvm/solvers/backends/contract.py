@@ -80,8 +80,11 @@ class Backend(Protocol):
         """K between some of the support vectors; None if there is no room for it."""
 
     def restart(self, alpha: FloatArray) -> None:
-        """Set all of alpha and compute F = K alpha in doubles, or what has changed since the last
-        time: nothing that was rounded to floats may remain."""
+        """Set all of alpha and compute F = K alpha in doubles.
+
+        What has not changed since the last time may be kept; nothing that was rounded to floats
+        may remain.
+        """
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         """alpha and F of all points, (M, L) each, on the host; until the next change."""

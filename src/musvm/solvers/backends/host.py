@@ -143,7 +143,8 @@ class KernelRows:
         if len(missing):
             self._compute(missing, slots)
             self._slots.fill(missing, slots)
-        return self._slots.of(points)
+        found: IntArray = self._slots.of(points)
+        return found
 
     def _compute(self, points: IntArray, slots: IntArray) -> None:
         tile = self._rows(points)
@@ -204,7 +205,7 @@ def _rbf_rows(kernel: Kernel, points: FloatArray) -> Callable[[IntArray], Tile]:
         left = other_side(right[chosen])
 
         def tile(columns: slice) -> SingleArray:
-            exponent = left @ right[columns].T
+            exponent: SingleArray = left @ right[columns].T
             np.minimum(exponent, 0.0, out=exponent)
             np.exp(exponent, out=exponent)
             return exponent

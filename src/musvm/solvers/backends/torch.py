@@ -169,7 +169,7 @@ def _free_bytes(device: torch.device) -> float:
         raise ValueError("the memory for kernel rows must be given on this device")
     free, _ = torch.cuda.mem_get_info(device)
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return (1.0 - SPARED) * (free + unused)
+    return float((1.0 - SPARED) * (free + unused))
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:

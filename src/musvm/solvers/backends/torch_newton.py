@@ -83,4 +83,5 @@ def _centred(values: Tensor, groups: list[Tensor]) -> Tensor:
 
 
 def _on_host(values: Tensor) -> FloatArray:
-    return values.double().cpu().numpy()
+    on_host: FloatArray = values.double().cpu().numpy()
+    return on_host
