@@ -476,3 +476,35 @@ def test_fitted_state_is_arrays_numbers_and_strings():
         state |= vars(state.pop("kernel")) | vars(state.pop("certificate"))
         plain = (np.ndarray, sp.csr_array, int, float, str, bool, type(None))
         assert {k: type(v) for k, v in state.items() if type(v) not in plain} == {}
+
+
+@pytest.mark.parametrize("C", [1e-4, 1e-2, 1.0, 100.0])
+def test_the_default_tolerance_gives_the_labels_of_the_optimum_at_every_C(C):
+    """At C = 1e-4, a gap of 1e-4 of P left 7 to 10 % of these labels wrong."""
+    digits, labels = load_digits(return_X_y=True)
+    train, rest = slice(0, 100), slice(100, None)
+    loose = UniversumSVC(C, gamma="scale").fit(digits[train], labels[train])
+    tight = UniversumSVC(C, gamma="scale", tol=1e-9).fit(digits[train], labels[train])
+    differ = loose.predict(digits[rest]) != tight.predict(digits[rest])
+    assert loose.converged_
+    assert tight.converged_
+    assert differ.mean() <= 1e-3
+
+
+@pytest.mark.parametrize("solver", ["auto", "interior"])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_features_as_they_come_are_solved(C, solver):
+    """Columns that differ by four orders of magnitude, and classes that can be separated."""
+    wine, labels = load_wine(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = UniversumSVC(C, kernel="linear", solver=solver).fit(wine, labels)
+    assert model.converged_
+    assert model.n_iter_ <= 100
+
+
+def test_interior_points_take_other_kernels_too():
+    plain = UniversumSVC(10.0, gamma=0.1, solver="gram", tol=1e-8).fit(X, Y, universum=U)
+    other = UniversumSVC(10.0, gamma=0.1, solver="interior", tol=1e-8).fit(X, Y, universum=U)
+    assert other.converged_
+    assert other.objective_ == pytest.approx(plain.objective_, rel=1e-7)

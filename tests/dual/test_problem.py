@@ -198,3 +198,35 @@ def test_malformed_problems_are_refused(problem):
         gram = rows.pop("gram", K)
         with pytest.raises(ValueError, match="must be"):
             DualProblem(gram, DualRows(**rows))
+
+
+# ---------------------------------------------------------------------------------------------
+# What a tolerance means
+
+
+def test_relative_gap_is_that_of_the_gain_where_C_is_small_and_of_P_where_it_is_large():
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0, 5.0]))
+    assert rows.primal_at_zero == 3.0
+    assert statement.relative_gap(rows, gap=1e-3, primal=2.9) == pytest.approx(1e-3 / 0.1)
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.5) == pytest.approx(1e-3 / 0.5)
+
+
+@pytest.mark.parametrize("primal", [3.0, 3.1])
+def test_a_model_that_gains_nothing_has_no_small_relative_gap(primal):
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
+    assert statement.relative_gap(rows, gap=1e-3 + primal - 3.0, primal=primal) == np.inf
+
+
+def test_rounding_and_optima_that_gain_nothing_are_told_by_P():
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
+    assert statement.relative_gap(rows, gap=2e-15, primal=3.0) == pytest.approx(2e-15 / 3)
+    assert statement.relative_gap(rows, gap=1e-9, primal=3.0) == pytest.approx(1e-9 / 3)
+    assert statement.relative_gap(rows, gap=0.0, primal=3.0) == 0.0
+
+
+@given(problems_with_feasible_alpha())
+def test_relative_gap_is_never_below_the_gap_relative_to_P(case):
+    problem, alpha = case
+    gap, primal = statement.gap_and_primal(problem.rows, alpha, problem.gram @ alpha)
+    assume(primal > 0)
+    assert statement.relative_gap(problem.rows, gap, primal) >= gap / primal

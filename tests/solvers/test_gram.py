@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
+from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers.gram import solve
 from oracles import complementarity, constraint_violation, eq2_losses, optimum
@@ -80,7 +81,10 @@ def test_result_object_is_consistent(problem):
         solution.primal + solution.dual, rel=0, abs=1e-10 * solution.primal
     )
     assert len(solution.history) == solution.n_rounds
-    assert solution.converged == (solution.gap <= TOL * abs(solution.primal))
+    relative = statement.relative_gap(problem.rows, solution.gap, solution.primal)
+    assert solution.relative_gap == relative
+    assert solution.converged == (relative <= TOL)
+    assert not solution.converged or solution.gap <= TOL * abs(solution.primal)
 
 
 @given(problems())

@@ -39,7 +39,7 @@ def linear_problems(draw):
     return X, DualRows(y, L, draw(caps(n, m)), draw(DELTAS), draw(LOSSES))
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(linear_problems())
 def test_objective_is_that_of_the_literal_program(case):
     X, rows = case
@@ -92,7 +92,9 @@ def test_both_ways_to_assemble_the_equations_agree(monkeypatch):
     few = solve(X, rows)
     monkeypatch.setattr("musvm.solvers.interior.MANY_COLUMNS", 1)
     many = solve(X, rows)
-    np.testing.assert_allclose(few.decision, many.decision, rtol=0, atol=1e-2 * np.abs(few.decision).max())
+    np.testing.assert_allclose(
+        few.decision, many.decision, rtol=0, atol=1e-2 * np.abs(few.decision).max()
+    )
     assert few.primal == pytest.approx(many.primal, rel=2 * TOL)
 
 
@@ -105,7 +107,12 @@ def cones(rng) -> list[Cone]:
     zero, c = np.zeros((4, 5)), rng.uniform(0.5, 2.0, 5)
     e = zero.copy()
     e[rng.integers(0, 4, 5), np.arange(5)] = 1.0
-    made = [Simplex(e * c, e), Simplex(zero + c, zero), Capped(c, zero, 0.1), Balanced(c, zero, 0.1)]
+    made = [
+        Simplex(e * c, e),
+        Simplex(zero + c, zero),
+        Capped(c, zero, 0.1),
+        Balanced(c, zero, 0.1),
+    ]
     for cone in made:
         for values in [*cone.x, *cone.z]:
             values *= rng.uniform(0.01, 3.0, values.shape)

@@ -161,7 +161,10 @@ def test_the_certificate_is_that_of_the_statement(case):
     assert solution.gap == pytest.approx(gap, rel=1e-6, abs=rounding)
     primal = statement.primal_objective(problem.rows, solution.alpha, F)
     assert solution.primal == pytest.approx(primal, rel=1e-9, abs=rounding)
-    assert solution.converged == (solution.gap <= 1e-2 * abs(solution.primal))
+    relative = statement.relative_gap(problem.rows, solution.gap, solution.primal)
+    assert solution.relative_gap == relative
+    assert solution.converged == (relative <= 1e-2)
+    assert not solution.converged or solution.gap <= 1e-2 * abs(solution.primal)
 
 
 @settings(max_examples=100)

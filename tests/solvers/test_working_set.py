@@ -137,7 +137,10 @@ def test_the_certificate_is_that_of_the_statement(problem, size):
     rounding = 1e-12 * (1.0 + np.abs(F).max()) * problem.rows.caps.sum()
     assert solution.gap == pytest.approx(gap, rel=1e-6, abs=rounding)
     assert solution.primal == pytest.approx(primal, rel=1e-9, abs=rounding)
-    assert solution.converged == (solution.gap <= 1e-2 * abs(solution.primal))
+    relative = statement.relative_gap(problem.rows, solution.gap, solution.primal)
+    assert solution.relative_gap == relative
+    assert solution.converged == (relative <= 1e-2)
+    assert not solution.converged or solution.gap <= 1e-2 * abs(solution.primal)
 
 
 @pytest.mark.parametrize("loss", ["sum", "max"])

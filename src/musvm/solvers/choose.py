@@ -181,7 +181,13 @@ def _solve_interior(
     dual = problem.dual
     if problem.kernel.name != "linear":
         with_gram = problem.with_gram()
-        return _interior_with_gram(with_gram, with_gram.n_points, team, options, order)
+        solution = _interior_with_gram(with_gram, with_gram.n_points, team, options, order)
+        if solution is None:
+            raise ValueError(
+                "solver='interior' needs a kernel matrix that is positive semi-definite: use "
+                "'gram' or 'auto'."
+            )
+        return solution
     points = Points(problem.X, problem.rows, team)
     squares = points.squared_norms()
     require_finite(squares)

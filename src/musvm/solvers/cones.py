@@ -34,8 +34,6 @@ All arrays are class-major, (L, R) for R rows, of NumPy or of another library on
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import device
 
 from musvm._input.tensors import Array, namespace

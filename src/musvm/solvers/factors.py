@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from musvm._input.tensors import FloatArray, IntArray
@@ -35,7 +36,8 @@ def principal_factor(X: Any, chosen: IntArray) -> FloatArray:
     pieces = [chosen[start : start + step] for start in range(0, len(chosen), step)]
     R = np.empty((0, d))
     for piece in pieces:
-        R = np.linalg.qr(np.vstack([R, _dense(X, piece)]), mode="r")
+        R = scipy.linalg.qr(np.vstack([R, _dense(X, piece)]), mode="r", check_finite=False)[0]
+        R = R[: min(R.shape)]
     _, lengths, axes = np.linalg.svd(R, full_matrices=False)
     n_axes = max(int((lengths > SHORTEST * lengths[0]).sum()), 1)
     axes = np.ascontiguousarray(axes[:n_axes].T)

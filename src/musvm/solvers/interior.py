@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,8 @@ def _pieces(Z: FloatArray, rows: DualRows) -> list[Piece]:
     size = max(PIECE_ENTRIES // L, 64)
     bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
     pieces = []
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
-        stop = min(stop, n) if start < n else stop
+    for start, next_start in pairwise(bounds):
+        stop = min(next_start, n) if start < n else next_start
         part = rows.at(np.arange(start, stop))
         Zt = np.ascontiguousarray(Z[start:stop].T)
         pieces.append(Piece(slice(start, stop), Zt, _cone(part), part))
@@ -121,10 +122,7 @@ class Equations:
         self._pairs = np.triu_indices(n_classes - 1)
 
     def factorise(self, pieces: list[Piece]) -> None:
-        if self.r > MANY_COLUMNS:
-            H = self._by_pairs(pieces)
-        else:
-            H = self._by_products(pieces)
+        H = self._by_pairs(pieces) if self.r > MANY_COLUMNS else self._by_products(pieces)
         size = self.r * (self.L - 1)
         H = H.reshape(size, size)
         self._scale = 1.0 / np.sqrt(H.diagonal())
