@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from musvm.experiments import curves
+from musvm.experiments.experiment import read_results
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -85,3 +88,9 @@ def test_ci_fails_where_a_step_fails_or_the_readme_has_no_command(tmp_path):
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)\)", README))
 def test_relative_links_lead_somewhere(target):
     assert (ROOT / target).exists()
+
+
+def test_table_of_results_is_that_of_the_results_file():
+    results = read_results(ROOT / "docs" / "results" / "curves.json")
+    (table,) = re.findall(r"<!-- results: curves -->\n(.*?)<!-- /results -->", README, re.DOTALL)
+    assert table == curves.summary(results)
