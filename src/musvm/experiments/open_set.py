@@ -1,4 +1,4 @@
-"""Known classes, a universum, and other unknowns at test time: who tells them apart?
+"""Who tells known classes from other, unknown points at test time, with a universum or without.
 
 A *situation* has known classes, a universum that some entrants learn from, and unknown points of
 other kinds, near and far, that nobody has seen. Each entrant gives a point a label and a score,
