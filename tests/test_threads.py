@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from musvm import UniversumSVC
 from musvm._threads import Workers, one_blas_thread, workers
 
 
@@ -44,3 +52,151 @@ def test_an_error_in_a_piece_reaches_the_caller():
         except ZeroDivisionError:
             return
     raise AssertionError("the error was lost")
+
+
+def in_threads(n: int, function) -> None:
+    """Run a function of 0..n-1 on as many threads at once."""
+    with ThreadPoolExecutor(n) as pool:
+        for _ in pool.map(function, range(n)):
+            pass
+
+
+def test_any_thread_may_limit_after_another_has():
+    """threadpoolctl lets only one thread set limits until it is released from that."""
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread():
+            pass
+        seen = []
+
+        def hold(_):
+            with one_blas_thread():
+                seen.append(blas_threads())
+
+        in_threads(1, hold)
+        assert seen == [1]
+        assert blas_threads() == 2
+
+
+def test_the_limit_is_restored_whoever_leaves_last():
+    with threadpool_limits(2, user_api="blas"):
+        entered, left = threading.Barrier(2), threading.Event()
+
+        def first(_):
+            with one_blas_thread():
+                entered.wait()
+            left.set()
+            done.wait()
+
+        def second():
+            with one_blas_thread():
+                entered.wait()
+                left.wait()
+                assert blas_threads() == 1
+
+        done = threading.Event()
+        thread = threading.Thread(target=first, args=(0,))
+        thread.start()
+        second()
+        assert blas_threads() == 2
+        done.set()
+        thread.join()
+
+
+class PerThread:
+    """A library whose limit is one of the calling thread, as OpenBLAS on OpenMP has it."""
+
+    threading_layer = "openmp"
+
+    def __init__(self) -> None:
+        self.local = threading.local()
+
+    def get_num_threads(self) -> int:
+        return getattr(self.local, "limit", 4)
+
+    def set_num_threads(self, n_threads: int) -> None:
+        self.local.limit = n_threads
+
+
+def test_a_limit_of_threads_is_set_in_each_of_them(monkeypatch):
+    library = PerThread()
+    monkeypatch.setattr("musvm._threads._blas", lambda: SimpleNamespace(lib_controllers=[library]))
+    together, seen = threading.Barrier(3), []
+
+    def hold(_):
+        with one_blas_thread():
+            together.wait()
+            seen.append(library.get_num_threads())
+        seen.append(library.get_num_threads())
+
+    in_threads(3, hold)
+    assert sorted(seen) == [1, 1, 1, 4, 4, 4]
+    with workers() as team:
+        team.each(3, lambda part: seen.append(library.get_num_threads()), piece=1)
+    assert seen[6:] == [1, 1, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_has_neither_the_lock_nor_the_limit_of_threads_it_has_not():
+    with threadpool_limits(2, user_api="blas"):
+        held, done = threading.Event(), threading.Event()
+
+        def hold(_=None):
+            with one_blas_thread():
+                held.set()
+                done.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            # Nothing but an exit status leaves a child, and no test runs twice.
+            signal.alarm(30)
+            restored = blas_threads() == 2
+            with one_blas_thread():
+                limited = blas_threads() == 1
+            os._exit(0 if restored and limited and blas_threads() == 2 else 1)
+        _, status = os.waitpid(child, 0)
+        done.set()
+        thread.join()
+        assert status == 0
+        assert blas_threads() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_waits_for_whoever_is_changing_the_limit():
+    from musvm import _threads
+
+    held = threading.Event()
+
+    def change():
+        with _threads._holders.lock:
+            held.set()
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        with one_blas_thread():
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    thread.join()
+    assert status == 0
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_decision_values_have_the_same_digits_on_any_number_of_threads(kernel, monkeypatch):
+    monkeypatch.setattr("musvm.kernels.PIECE_ENTRIES", 20000)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 40)), np.arange(600) % 5
+    model = UniversumSVC(kernel=kernel, gamma=0.01, tol=1e-2).fit(X, y)
+    found = []
+    for n_threads in (1, 2, 4):
+        with threadpool_limits(n_threads, user_api="blas"):
+            found.append(model.decision_function(X))
+    assert all(np.array_equal(values, found[0]) for values in found)

@@ -8,6 +8,7 @@ number, and each piece is a call of BLAS on one thread.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,21 +16,117 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 PIECE = 1024
 """Points per piece."""
 
 
-_lock = threading.Lock()
-_depth = 0
-_limit: Any = None
+class _Holders:
+    """Who holds BLAS to one thread, and what it was allowed before.
+
+    Most libraries have one limit for the process, which the first holder sets and the last one
+    restores, whichever threads they are. OpenBLAS on OpenMP has one limit for every thread.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.of_thread = threading.local()
+        self.depth = 0
+        self.limits: list[tuple[Any, int]] = []
+
+    @property
+    def own_depth(self) -> int:
+        """How often the calling thread holds BLAS."""
+        return getattr(self.of_thread, "depth", 0)
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.depth == 0:
+                self.limits = _limited(_libraries(per_thread=False))
+            if self.own_depth == 0:
+                self.of_thread.limits = _limited(_libraries(per_thread=True))
+            self.depth += 1
+            self.of_thread.depth = self.own_depth + 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.depth -= 1
+            self.of_thread.depth -= 1
+            if self.own_depth == 0:
+                _set(self.of_thread.limits)
+            if self.depth == 0:
+                self._restore()
+
+    def _restore(self) -> None:
+        if self.limits:
+            _release_control()
+            _set(self.limits)
+            _release_control()
+
+    def after_fork(self) -> None:
+        """In a child: of all threads only the one that forked is left, and what it holds."""
+        self.lock = threading.Lock()
+        was_held, self.depth = self.depth > 0, self.own_depth
+        if was_held and self.depth == 0:
+            self._restore()
+
+
+def _limited(libraries: list[Any]) -> list[tuple[Any, int]]:
+    """Set libraries to one thread; returns those that had more, and how many."""
+    before = [(library, library.get_num_threads()) for library in libraries]
+    # What is at one already is somebody else's to restore.
+    before = [(library, n_threads) for library, n_threads in before if n_threads not in (None, 1)]
+    if before:
+        _release_control()
+        _set([(library, 1) for library, _ in before])
+    return before
+
+
+def _set(limits: list[tuple[Any, int]]) -> None:
+    for library, n_threads in limits:
+        library.set_num_threads(n_threads)
+
+
+def _release_control() -> None:
+    """Let any thread set limits: by itself threadpoolctl keeps that to the first one that did."""
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    release = getattr(controller, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
 
 
 @cache
 def _blas() -> ThreadpoolController:
     """The BLAS libraries of this process."""
     return ThreadpoolController().select(user_api="blas")
+
+
+def _libraries(*, per_thread: bool) -> list[Any]:
+    """Those whose limit is one of the calling thread, or of the process."""
+    found = _blas().lib_controllers
+    return [one for one in found if (getattr(one, "threading_layer", "") == "openmp") == per_thread]
+
+
+def _threads_allowed() -> int:
+    counts = [library.get_num_threads() for library in _blas().lib_controllers]
+    return max((count for count in counts if count is not None), default=1)
+
+
+def _limit_this_thread() -> None:
+    """For a thread of our own: it computes nothing else, so nothing is restored."""
+    _limited(_libraries(per_thread=True))
+
+
+_holders = _Holders()
+if hasattr(os, "register_at_fork"):
+    # A child must not inherit a lock that a thread holds which it has not.
+    os.register_at_fork(
+        before=lambda: _holders.lock.acquire(),
+        after_in_parent=lambda: _holders.lock.release(),
+        after_in_child=_holders.after_fork,
+    )
 
 
 @contextmanager
@@ -39,27 +136,21 @@ def one_blas_thread() -> Iterator[int]:
     The limit belongs to the process. If every thread set and restored it, one that ends would
     lift it for the others, or restore the limit of another.
     """
-    global _depth, _limit
-    with _lock:
-        libraries = _blas().info()
-        n_threads = max((library["num_threads"] for library in libraries), default=1)
-        if _depth == 0:
-            _limit = _blas().limit(limits=1)
-        _depth += 1
+    n_threads = _threads_allowed()
+    _holders.enter()
     try:
         yield n_threads
     finally:
-        with _lock:
-            _depth -= 1
-            if _depth == 0:
-                _limit.restore_original_limits()
+        _holders.leave()
 
 
 class Workers:
     """Runs a function on every piece of 0..n, on `n_threads` threads."""
 
     def __init__(self, n_threads: int = 1) -> None:
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        if n_threads > 1:
+            self._pool = ThreadPoolExecutor(n_threads, initializer=_limit_this_thread)
 
     def each(self, n: int, function: Callable[[slice], Any], piece: int | None = None) -> None:
         step = piece or PIECE

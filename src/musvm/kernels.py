@@ -44,11 +44,13 @@ from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
 from musvm._messages import warn_user
-from musvm._threads import one_blas_thread
+from musvm._threads import Workers, one_blas_thread, workers
 
 KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
 # Entries of the largest matrix that is computed at a time where blocks will do.
 CHUNK = 2**22
+# Entries of a piece of such a matrix that one of several threads computes.
+PIECE_ENTRIES = 2**20
 # Rows handled at a time where a whole M x M temporary is to be avoided.
 _STRIP = 256
 # Distances are trusted while gamma |z|^2 is below this: the exponents are then right to 1e-12.
@@ -118,12 +120,21 @@ class Kernel:
         return np.concatenate([self.matrix(X[s], X[s]).diagonal() for s in few])
 
     def weighted(self, X: Any, Z: Any, weights: FloatArray) -> FloatArray:
-        """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory."""
+        """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory.
+
+        The same digits whatever the number of threads.
+        """
         if not Z.shape[0]:
             return np.zeros((X.shape[0], weights.shape[1]))
-        n, rows = X.shape[0], max(CHUNK // Z.shape[0], 1)
-        blocks = [self.matrix(X[i : i + rows], Z) @ weights for i in range(0, n, rows)]
-        return np.concatenate(blocks)
+        found = np.empty((X.shape[0], weights.shape[1]))
+
+        def compute(part: slice) -> None:
+            found[part] = self.matrix(X[part], Z) @ weights
+
+        # A user's function need not be safe to call from several threads.
+        with nullcontext(Workers()) if callable(self.name) else workers() as team:
+            team.each(X.shape[0], compute, max(PIECE_ENTRIES // Z.shape[0], 1))
+        return found
 
     def gram(self, X: Any, rows: IntArray, *, resolution: float) -> FloatArray:
         """The Gram matrix of the given rows of X (of the matrix X itself if precomputed).
