@@ -11,6 +11,7 @@ doubles: floats are twice as fast, and good enough while the threshold is far ab
 rounding. alpha is always in doubles.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
 from libc.math cimport fabs, fmax
 from libc.stdlib cimport free, malloc
@@ -19,6 +20,11 @@ from libc.string cimport memset
 from scipy.linalg.cython_blas cimport daxpy, saxpy
 
 from musvm.dual._blocks cimport largest_entry, row_block, row_violation
+
+
+# An interrupt is looked for after so many operations: a few hundredths of a second.
+cdef enum:
+    OPERATIONS_A_LOOK = 1 << 26
 
 
 cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
@@ -47,10 +53,10 @@ def descend(
     """Minimise rows that violate by more than `threshold` until none does, or for `max_moves`.
 
     alpha and F are class-major, (L, w), and change in place; `order` lists all w rows. Returns
-    how often a row moved.
+    how often a row moved. An interrupt ends it with an exception.
     """
     cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
-    cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0
+    cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0, operations = 0
     cdef bint all_rows = True
     cdef double q, change
     cdef double* f = <double*>malloc(5 * L * sizeof(double))
@@ -65,42 +71,50 @@ def descend(
     cdef double largest
     for k in range(w):
         active[k] = order[k]
-    with nogil:
-        largest = largest_entry(&alpha[0, 0], L * w) if w else 0.0
-        while n_active and moves < max_moves:
-            n_left = 0
-            for k in range(n_active):
-                i = active[k]
-                for l in range(L):
-                    f[l] = F[l, i]
-                    old[l] = alpha[l, i]
-                if row_violation(f, old, L, i, y, caps[i], delta, is_max, largest) <= threshold:
-                    continue
-                active[n_left] = i
-                n_left += 1
-                q = curvature[i]
-                for l in range(L):
-                    b[l] = f[l] - q * old[l]
-                row_block(b, L, i, y, q, caps[i], delta, is_max, a)
-                moves += 1
-                for l in range(L):
-                    change = a[l] - old[l]
-                    if change != 0.0:
-                        alpha[l, i] = a[l]
-                        largest = fmax(largest, fabs(a[l]))
-                        add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
-            if n_left:
-                n_active = n_left
-                all_rows = False
-            elif all_rows:
-                n_active = 0
-            else:
-                n_active = w
-                all_rows = True
-                for k in range(w):
-                    active[k] = order[k]
-    free(f)
-    free(active)
+    try:
+        with nogil:
+            largest = largest_entry(&alpha[0, 0], L * w) if w else 0.0
+            while n_active and moves < max_moves:
+                n_left = 0
+                for k in range(n_active):
+                    i = active[k]
+                    for l in range(L):
+                        f[l] = F[l, i]
+                        old[l] = alpha[l, i]
+                    if row_violation(f, old, L, i, y, caps[i], delta, is_max, largest) <= threshold:
+                        continue
+                    active[n_left] = i
+                    n_left += 1
+                    q = curvature[i]
+                    for l in range(L):
+                        b[l] = f[l] - q * old[l]
+                    row_block(b, L, i, y, q, caps[i], delta, is_max, a)
+                    moves += 1
+                    operations += L
+                    for l in range(L):
+                        change = a[l] - old[l]
+                        if change != 0.0:
+                            alpha[l, i] = a[l]
+                            largest = fmax(largest, fabs(a[l]))
+                            add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
+                            operations += w
+                    if operations > OPERATIONS_A_LOOK:
+                        operations = 0
+                        with gil:
+                            PyErr_CheckSignals()
+                if n_left:
+                    n_active = n_left
+                    all_rows = False
+                elif all_rows:
+                    n_active = 0
+                else:
+                    n_active = w
+                    all_rows = True
+                    for k in range(w):
+                        active[k] = order[k]
+    finally:
+        free(f)
+        free(active)
     return moves
 
 
