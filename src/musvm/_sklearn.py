@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._metadata_requests import _routing_enabled as routing_enabled
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -39,6 +40,7 @@ __all__ = [
     "check_y",
     "fit_context",
     "get_feature_names",
+    "routing_enabled",
     "safe_indexing",
     "safe_split",
     "validate_parameter_constraints",

@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
+from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._input.weights import row_caps
@@ -204,10 +205,11 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     **Searches and pipelines.** scikit-learn's searches split an extra argument of `fit` that has
     as many rows as `X`. A universum in a tuple, ``universum=(U,)``, is always passed whole, so
-    use that form there. A `Pipeline` transforms the universum if metadata routing is enabled and
-    it is made with ``transform_input=["universum"]``; without this its last step gets the
-    universum as it is. The label form needs none of that, but its rows are split into folds
-    like all others.
+    use that form there. :func:`make_universum_pipeline` makes pipelines that transform the
+    universum like the training points. scikit-learn's own `Pipeline` does so only if metadata
+    routing is enabled and it is made with ``transform_input=["universum"]``; otherwise its last
+    step gets the universum as it is, and `fit` warns if that lies far outside the range of X. The
+    label form needs none of that, but its rows are split into folds like all others.
 
     Examples
     --------
@@ -311,6 +313,8 @@ such arrays, default=None
             The fitted estimator.
         """
         data = self._read(X, y, universum, sample_weight)
+        if self.kernel != "precomputed":
+            warn_if_far_outside(data)
         caps = row_caps(data, self.C, self.class_weight, self.universum_weight)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
         kernel = self._settled_kernel(data, blocks)

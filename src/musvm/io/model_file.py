@@ -452,6 +452,7 @@ def _estimators() -> tuple[str, ...]:
     from musvm.universum import WithUniversum
 
     own = [musvm.UniversumSVC, musvm.UniversumSVCCV, musvm.RejectingClassifier, WithUniversum]
+    own += [musvm.UniversumPipeline]
     scalers = [
         getattr(preprocessing, name)
         for name in (

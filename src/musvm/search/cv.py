@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
+from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray
 from musvm._input.weights import balanced_weight, row_caps
@@ -356,6 +357,8 @@ such arrays, default=None
         on_host = map(tensors.to_host, (X, y, universum, sample_weight, groups))
         X, y, universum, sample_weight, groups = on_host
         data = reading.read(self, X, y, universum, sample_weight)
+        if self.kernel != "precomputed":
+            warn_if_far_outside(data)
         # Blocks do not depend on the universum's weight, as long as it is positive.
         caps = row_caps(data, 1.0, self.class_weight, 1.0)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
