@@ -218,7 +218,7 @@ def test_other_arguments_reach_their_steps():
 
 def test_wrong_calls_say_what_to_do():
     pipe = make_universum_pipeline(StandardScaler(), UniversumSVC())
-    with pytest.raises(ValueError, match="Pass universum=..., not universumsvc__universum"):
+    with pytest.raises(ValueError, match=r"Pass universum=\.\.\., not universumsvc__universum"):
         pipe.fit(X, Y, universumsvc__universum=U)
     with pytest.raises(ValueError, match="LogisticRegression, does not learn from a universum"):
         make_universum_pipeline(StandardScaler(), LogisticRegression()).fit(X, Y, universum=U)

@@ -48,6 +48,7 @@ PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
     "universum_loss": [StrOptions({"sum", "max"})],
     "universum_label": [str, Integral, Real, "boolean", None],
     "class_weight": [StrOptions({"balanced"}), dict, None],
+    "fit_intercept": ["boolean"],
     "solver": [StrOptions({"auto", "gram", "working-set", "linear", "interior"})],
     "cache_size": [Interval(Real, 0, None, closed="neither")],
     "tol": [Interval(Real, 0, None, closed="neither")],
@@ -69,7 +70,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     where :math:`\\xi_i` is the multiclass hinge loss of Crammer and Singer and :math:`\\zeta_j`
     grows where the decision values of a universum point spread over the classes by more than
     `delta`. Without a universum it is the Crammer-Singer SVM, with any kernel. There is no
-    intercept.
+    intercept unless `fit_intercept` asks for one.
 
     The solution is certified: the duality gap, `dual_gap_`, bounds how far `objective_` is from
     the optimum.
@@ -115,6 +116,12 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     class_weight : dict, 'balanced' or None, default=None
         Factors of C by class. 'balanced' gives every class the same total.
+
+    fit_intercept : bool, default=False
+        Whether every class has an intercept. It is regularised like the other weights, as in
+        LIBLINEAR: the kernel is k + 1, the features of a linear one have one more that is always
+        1. With an intercept the decision values of an RBF kernel no longer vanish far from the
+        data, so that the region where `universum_score` exceeds a threshold need not be bounded.
 
     solver : {'auto', 'gram', 'working-set', 'linear'}, default='auto'
         'gram' holds the whole kernel matrix and takes Newton steps: exact to many digits, and
@@ -169,6 +176,9 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     objective_ : float
         Primal objective, the value of the expression above.
+
+    intercept_ : ndarray of shape (n_classes,) or (1,)
+        The intercepts, in the form of `coef_`; zero without `fit_intercept`.
 
     dual_gap_ : float
         Duality gap: `objective_` is above the optimum by no more than this.
@@ -237,7 +247,10 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = PARAMETER_CONSTRAINTS
 
     # A universum can only be meant for this estimator, so nobody needs to ask for its routing.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"universum": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "universum": True,
+        "universum_sample_weight": True,
+    }
 
     def __init__(
         self,
@@ -252,6 +265,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         universum_loss: UniversumLoss = "sum",
         universum_label: Any = None,
         class_weight: Any = None,
+        fit_intercept: bool = False,
         solver: Solver = "auto",
         cache_size: float = 4000.0,
         tol: float = 1e-4,
@@ -269,6 +283,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         self.universum_loss = universum_loss
         self.universum_label = universum_label
         self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
         self.solver = solver
         self.cache_size = cache_size
         self.tol = tol
@@ -287,7 +302,14 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     @all_or_nothing
-    def fit(self, X: Any, y: Any, universum: Any = None, sample_weight: Any = None) -> UniversumSVC:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        universum: Any = None,
+        sample_weight: Any = None,
+        universum_sample_weight: Any = None,
+    ) -> UniversumSVC:
         """Fit the model.
 
         Parameters
@@ -307,14 +329,23 @@ such arrays, default=None
             Factors of C for the rows of X, universum rows included. A row of weight 0 is left
             out.
 
+        universum_sample_weight : array-like of shape (m,), or a tuple of such arrays, default=None
+            The same for the rows of `universum`, factors of C*: weight 2 is the row twice, a row
+            of weight 0 is left out.
+
         Returns
         -------
         self : UniversumSVC
             The fitted estimator.
         """
-        data = self._read(X, y, universum, sample_weight)
+        data = self._read(X, y, universum, sample_weight, universum_sample_weight)
         if self.kernel != "precomputed":
             warn_if_far_outside(data)
+        elif self.fit_intercept:
+            raise ValueError(
+                "fit_intercept=True needs a kernel that is not precomputed: pass the matrix with 1 "
+                "added to every entry, which is the same."
+            )
         caps = row_caps(data, self.C, self.class_weight, self.universum_weight)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
         kernel = self._settled_kernel(data, blocks)
@@ -335,16 +366,17 @@ such arrays, default=None
         self._report(solution)
         return self
 
-    def _read(self, X: Any, y: Any, universum: Any, sample_weight: Any) -> FitData:
+    def _read(self, X: Any, y: Any, universum: Any, *weights: Any) -> FitData:
         """All rows, on the device of X where that is a tensor and there is much to compute."""
         if tensors.is_tensor(X):
             parts = [X, *reading.universum_parts(universum)]
             n_points = sum(map(reading.n_rows, parts))
-            if stays_on_device(n_points, self.kernel, self.solver):
+            stays = stays_on_device(n_points, self.kernel, self.solver)
+            if stays and not self.fit_intercept:
                 from musvm._input import on_device
 
-                return on_device.read(self, X, y, universum, sample_weight)
-        on_host = map(tensors.to_host, (X, y, universum, sample_weight))
+                return on_device.read(self, X, y, universum, *weights)
+        on_host = map(tensors.to_host, (X, y, universum, *weights))
         return reading.read(self, *on_host)
 
     def _settled_kernel(self, data: FitData, blocks: Blocks) -> Kernel:
@@ -354,7 +386,7 @@ such arrays, default=None
             training = slice(len(blocks.y))
             X = tensors.take(data.X, blocks.rows[training])
             gamma = resolve_gamma(self.gamma, X, blocks.total(data.weight)[training])
-        return Kernel(self.kernel, gamma, self.degree, self.coef0)
+        return Kernel(self.kernel, gamma, self.degree, self.coef0, float(self.fit_intercept))
 
     def _report(self, certificate: Certificate) -> None:
         """Say how well the problem was solved."""
@@ -422,6 +454,12 @@ such arrays, default=None
         if weights is None:
             raise AttributeError("coef_ is only available with kernel='linear'.")
         return np.diff(weights, axis=0) if len(weights) == 2 else weights
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """The intercepts, in the form of `coef_`; zero without `fit_intercept`."""
+        intercept = self._fitted.intercept
+        return np.diff(intercept) if len(intercept) == 2 else intercept
 
     @property
     def objective_(self) -> float:

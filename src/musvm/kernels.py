@@ -7,6 +7,8 @@
     callable      kernel(X, Z), the matrix of all pairs
     precomputed   the matrix itself
 
+plus a constant, 0 or 1: with 1 every class has an intercept, regularised like its other weights.
+
 linear, rbf, and poly with coef0 >= 0 are positive semi-definite by construction. Any other
 matrix has to be examined (`is_positive_semidefinite`), because the duality gap certifies the
 optimum for a positive semi-definite one only.
@@ -65,13 +67,15 @@ _DISTANCE_ROUNDING = 1e-12
 class Kernel:
     """A kernel with its parameters settled: `gamma` is a number.
 
-    `name` is one of the names above, or the callable itself.
+    `name` is one of the names above, or the callable itself. A precomputed matrix is taken as it
+    is, without the constant.
     """
 
     name: str | Callable[[Any, Any], Any]
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
+    constant: float = 0.0
 
     @property
     def is_precomputed(self) -> bool:
@@ -109,13 +113,15 @@ class Kernel:
                 f"The kernel function must return a matrix of shape "
                 f"{(X.shape[0], Z.shape[0])}, got {K.shape}."
             )
+        if self.constant:
+            K += self.constant
         require_finite(K)
         return K
 
     def diagonal(self, X: Any) -> FloatArray:
         """k(x, x) of every row of X; not for "precomputed"."""
         if self.name == "rbf":
-            return np.ones(X.shape[0])
+            return np.full(X.shape[0], 1.0 + self.constant)
         few = [slice(start, start + 64) for start in range(0, X.shape[0], 64)]
         return np.concatenate([self.matrix(X[s], X[s]).diagonal() for s in few])
 

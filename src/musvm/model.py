@@ -2,7 +2,9 @@
 
 With alpha_i the row of the dual solution that belongs to row i of the fit, the model is
 
-    f_l(x) = sum_i alpha_il k(x_i, x),        for the linear kernel  f_l(x) = <w_l, x>.
+    f_l(x) = sum_i alpha_il k(x_i, x),        for the linear kernel  f_l(x) = <w_l, x> + b_l.
+
+The kernel may have a constant, k = k' + 1, and then the intercepts are b_l = sum_i alpha_il.
 
 `FittedModel` holds everything that follows from a fit and nothing else: whoever reads models
 (leave-one-out, searches, reports, files) reads its attributes. It can also state its problem again
@@ -161,6 +163,11 @@ class FittedModel:
         return np.bincount(own, minlength=len(self.classes))
 
     @property
+    def intercept(self) -> FloatArray:
+        """(L,) what the kernel's constant adds to the decision values of every point."""
+        return self.kernel.constant * self.dual_coef.sum(axis=1)
+
+    @property
     def alpha(self) -> FloatArray:
         """(M, L) dual variables of all rows of the fit."""
         alpha = np.zeros((len(self.caps), len(self.classes)))
@@ -211,7 +218,7 @@ class FittedModel:
         if sp.issparse(X):
             X = in_canonical_form(X)
         if self.weights is not None:
-            return np.asarray(X @ self.weights.T)
+            return np.asarray(X @ self.weights.T) + self.intercept
         if self.kernel.is_precomputed:
             columns = np.concatenate([self.training_support, self.universum_support])
             return X[:, columns] @ self.dual_coef.T
@@ -229,12 +236,13 @@ class FittedModel:
         from musvm.solvers.backends.torch_kernel import DeviceKernel, like
 
         if self.weights is not None:
-            return points @ like(points, self.weights.T)
+            return points @ like(points, self.weights.T) + like(points, self.intercept)
         if self.kernel.name not in DeviceKernel.NAMES:
             return like(points, self.decision_values(tensors.to_host(points)))
         Z = like(points, self.vectors.toarray() if sp.issparse(self.vectors) else self.vectors)
         coefficients = like(points, np.ascontiguousarray(self.dual_coef.T))
-        return DeviceKernel(self.kernel, points, Z).weighted(slice(None), coefficients)
+        values = DeviceKernel(self.kernel, points, Z).weighted(slice(None), coefficients)
+        return values + like(points, self.intercept)
 
     def labels(self, F: Any) -> Any:
         """The classes of the largest values: a tensor for tensors of numbers, else an array."""

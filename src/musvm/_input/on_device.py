@@ -20,7 +20,7 @@ from musvm._sklearn import check_feature_names, check_n_features
 CHUNK = 2**27
 
 
-def read(estimator: Any, X: Any, y: Any, universum: Any, sample_weight: Any) -> reading.FitData:
+def read(estimator: Any, X: Any, y: Any, universum: Any, *weights: Any) -> reading.FitData:
     """What `reading.read` makes of arrays, with X on its device; sets `n_features_in_`."""
     points = as_points(X, "X", estimator)
     y = validate_data(estimator, y=tensors.to_host(y))
@@ -32,8 +32,9 @@ def read(estimator: Any, X: Any, y: Any, universum: Any, sample_weight: Any) -> 
         reading.require_same_width(U, estimator)
         return U
 
+    of_rows, of_universum = map(tensors.to_host, weights)
     return reading.collect(
-        estimator, points, y, universum, tensors.to_host(sample_weight), read_part, torch.cat
+        estimator, points, y, universum, (of_rows, of_universum), read_part, torch.cat
     )
 
 

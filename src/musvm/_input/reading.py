@@ -65,7 +65,14 @@ class FitData:
 
 
 def read(
-    estimator: Any, X: Any, y: Any, universum: Any, sample_weight: Any, *, reset: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any,
+    universum: Any,
+    sample_weight: Any,
+    universum_sample_weight: Any = None,
+    *,
+    reset: bool = True,
 ) -> FitData:
     """Validate everything that `fit` is given; sets `n_features_in_` and names if `reset`."""
     precomputed = estimator.kernel == "precomputed"
@@ -84,7 +91,8 @@ def read(
     def read_part(part: Any) -> Any:
         return read_universum(part, estimator)
 
-    return collect(estimator, X, y, universum, sample_weight, read_part, _stack)
+    weights = sample_weight, universum_sample_weight
+    return collect(estimator, X, y, universum, weights, read_part, _stack)
 
 
 def collect(
@@ -92,13 +100,13 @@ def collect(
     X: Any,
     y: Any,
     universum: Any,
-    sample_weight: Any,
+    weights: tuple[Any, Any],
     read_part: Callable[[Any], Any],
     stack: Callable[[list[Any]], Any],
 ) -> FitData:
     """The data of a fit from a validated X and y, and functions for what the universum adds."""
     precomputed = estimator.kernel == "precomputed"
-    weight = check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+    weight = check_sample_weight(weights[0], y, dtype=np.float64, ensure_non_negative=True)
     parts = universum_parts(universum)
     _require_one_form(parts, y, estimator.universum_label, precomputed)
     classes, codes = encode_labels(y, estimator.universum_label)
@@ -108,10 +116,31 @@ def collect(
         X=stack([X, *U]),
         codes=np.concatenate([codes, np.full(m, UNIVERSUM, dtype=np.intp)]),
         classes=classes,
-        weight=np.concatenate([weight, np.ones(m)]),
+        weight=np.concatenate([weight, _universum_weights(weights[1], m)]),
         n_given=X.shape[0],
         # Features are exact as they stand; the entries of a kernel matrix carry their rounding.
         resolution=float(np.finfo(X.dtype if precomputed else np.float64).eps),
+    )
+
+
+def _universum_weights(given: Any, m: int) -> FloatArray:
+    """(m,) weights of the rows of `universum=`, given as one array or one for every part."""
+    if given is None:
+        return np.ones(m)
+    parts = given if isinstance(given, tuple) and all(map(np.ndim, given)) else [given]
+    weight = np.concatenate([np.ravel(part) for part in parts]) if len(parts) else np.empty(0)
+    if len(weight) != m:
+        raise ValueError(
+            f"universum_sample_weight has {len(weight)} entries, but universum has {m} rows; rows "
+            "that universum_label marks in y are weighted by sample_weight."
+        )
+    return check_array(
+        weight,
+        ensure_2d=False,
+        ensure_min_samples=0,
+        dtype=np.float64,
+        input_name="universum_sample_weight",
+        ensure_non_negative=True,
     )
 
 

@@ -531,7 +531,7 @@ def _require_consistent(model: Any) -> None:
     parts = fitted, fitted.kernel, fitted.certificate
     if [type(part) for part in parts] != [FittedModel, Kernel, Certificate]:
         raise TypeError("a part of the fitted model is of another kind")
-    if fitted.kernel.name != model.kernel:
+    if (fitted.kernel.name, fitted.kernel.constant) != (model.kernel, float(model.fit_intercept)):
         raise ValueError("its kernel is not that of its parameters")
     L, s = _matrix(model.dual_coef_).shape
     rows = [np.asarray(model.support_), np.asarray(model.universum_support_)]

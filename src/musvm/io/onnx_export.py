@@ -266,6 +266,13 @@ def _require_exportable(classifier: Any) -> None:
 
 def _decision(graph: _Graph, model: Any, values: str) -> str:
     """f_l(x), (N, L)."""
+    F = _without_intercept(graph, model, values)
+    if not model.fit_intercept:
+        return F
+    return graph.op("Add", F, graph.constant(model.model_.intercept))
+
+
+def _without_intercept(graph: _Graph, model: Any, values: str) -> str:
     if model.kernel == "linear":
         return graph.op("MatMul", values, graph.constant(model.model_.weights.T))
     Z = model.support_vectors_

@@ -261,7 +261,10 @@ default='loo-estimate'
         "memory": [str, os.PathLike, None],
     }  # fmt: skip
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"universum": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "universum": True,
+        "universum_sample_weight": True,
+    }
 
     def __init__(
         self,
@@ -326,6 +329,7 @@ default='loo-estimate'
         universum: Any = None,
         sample_weight: Any = None,
         groups: Any = None,
+        universum_sample_weight: Any = None,
     ) -> UniversumSVCCV:
         """Search, and fit the model that wins.
 
@@ -349,14 +353,17 @@ such arrays, default=None
         groups : array-like of shape (n_samples,), default=None
             Groups of the rows of X, for splitters that keep them together.
 
+        universum_sample_weight : array-like of shape (m,), or a tuple of such arrays, default=None
+            Weights of the rows of `universum`: factors of C*. A row of weight 0 is left out.
+
         Returns
         -------
         self : UniversumSVCCV
             The fitted search.
         """
-        on_host = map(tensors.to_host, (X, y, universum, sample_weight, groups))
-        X, y, universum, sample_weight, groups = on_host
-        data = reading.read(self, X, y, universum, sample_weight)
+        X, y, universum, groups = map(tensors.to_host, (X, y, universum, groups))
+        weights = map(tensors.to_host, (sample_weight, universum_sample_weight))
+        data = reading.read(self, X, y, universum, *weights)
         if self.kernel != "precomputed":
             warn_if_far_outside(data)
         # Blocks do not depend on the universum's weight, as long as it is positive.

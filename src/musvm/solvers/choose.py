@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._threads import Workers, one_blas_thread, workers
@@ -151,6 +152,7 @@ def solve_points(
         if solver == "gram":
             return solve(with_gram, **options, **order)
         return solve_with_gram(with_gram, **options, **order)
+    problem = _with_constant_column(problem) if path != "working-set" else problem
     with workers() as team:
         if path == "interior":
             return _solve_interior(problem, team, solver == "auto", options, order)
@@ -261,6 +263,16 @@ def _finished(
 def is_easy(rows: DualRows, squares: FloatArray) -> bool:
     """Whether descent converges quickly, by C k(x, x)."""
     return bool(rows.caps.mean() * squares.mean() <= EASY)
+
+
+def _with_constant_column(problem: PointProblem) -> PointProblem:
+    """The same problem of a linear kernel with its constant as one more column of the points."""
+    X, kernel = problem.X, problem.kernel
+    if kernel.name != "linear" or not kernel.constant:
+        return problem
+    column = np.full((X.shape[0], 1), kernel.constant**0.5)
+    wider = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+    return replace(problem, X=wider, kernel=replace(kernel, constant=0.0))
 
 
 def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backend:

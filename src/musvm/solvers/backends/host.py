@@ -14,6 +14,7 @@ next certificate computes what changed since.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,19 @@ def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice]
 
 def _row_function(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
     """A function that prepares some rows and returns their `Tile`."""
+    if not kernel.constant:
+        return _rows_without_constant(kernel, points)
+    constant = np.float32(kernel.constant)
+    bare = _rows_without_constant(replace(kernel, constant=0.0), points)
+
+    def rows(chosen: IntArray) -> Tile:
+        tile = bare(chosen)
+        return lambda columns: tile(columns) + constant
+
+    return rows
+
+
+def _rows_without_constant(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
     if kernel.is_precomputed:
         return lambda rows: lambda columns: points[rows, columns].astype(np.float32)
     if sp.issparse(points) or callable(kernel.name):
