@@ -38,6 +38,7 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "house",
 ]
 exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.md.in"]
 templates_path = ["_templates"]

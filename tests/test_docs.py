@@ -39,7 +39,8 @@ def site(tmp_path_factory) -> Path:
     ignore = shutil.ignore_patterns("_build", "gallery", "generated", "__pycache__")
     for name in ("docs", "examples", "benchmarks"):
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
-    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff"):
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.so"))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "pyproject.toml"):
         shutil.copy2(ROOT / name, source)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", str(pages)]
     result = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)

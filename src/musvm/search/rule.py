@@ -46,7 +46,8 @@ EQUAL = 1e-9
 
 def soft_errors(margins: FloatArray) -> FloatArray:
     """What every point counts."""
-    return expit(-SLOPE * np.asarray(margins, dtype=float))
+    counts: FloatArray = expit(-SLOPE * np.asarray(margins, dtype=float))
+    return counts
 
 
 def ranked_by(criterion: Any) -> str:

@@ -139,8 +139,7 @@ class Cone:
         raise NotImplementedError
 
     def snapped(self, curvature: Array) -> tuple[Array, Star | DoubleStar, Array]:
-        """alpha with every variable at its bound that would stay there, B of the others, and
-        which entries of alpha are settled with that.
+        """alpha with what would stay at its bound put there, B of the others, and what is settled.
 
         A variable would stay if the slope there, the multiplier, is positive even after the move:
         x k(x, x) < z. Descent on the row alone would put it there.

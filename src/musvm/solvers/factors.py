@@ -45,7 +45,8 @@ def principal_factor(X: Any, chosen: IntArray) -> FloatArray:
 
 
 def _dense(X: Any, rows: IntArray) -> FloatArray:
-    return X[rows].toarray() if sp.issparse(X) else X[rows]
+    dense: FloatArray = X[rows].toarray() if sp.issparse(X) else X[rows]
+    return dense
 
 
 def pivoted_cholesky(gram: FloatArray, most: int) -> FloatArray | None:

@@ -136,7 +136,8 @@ class Equations:
         solved = lapack.dpotrs(self._factor, scaled, lower=1)[0] * self._scale
         W = np.zeros((self.L, self.r))
         W[:-1] = solved.reshape(self.L - 1, self.r)
-        return W - W.mean(axis=0)
+        mean: FloatArray = W.mean(axis=0)
+        return W - mean
 
     def _by_products(self, pieces: list[Piece]) -> FloatArray:
         """For few columns: the products z_a z_b, a <= b, times the weights of all pairs."""
@@ -229,8 +230,9 @@ def _cholesky(H: FloatArray) -> FloatArray:
     while True:
         A = np.array(H.T, order="F")
         A.flat[:: len(A) + 1] += ridge
-        factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+        found, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
         if info == 0:
+            factor: FloatArray = found
             return factor
         ridge = max(10.0 * ridge, 1e-15)
 
@@ -283,7 +285,7 @@ class Interior:
 
     def products(self) -> float:
         """The sum of all x z: the gap, if W were the weights of alpha."""
-        return self._sum(lambda p: p.cone.products())
+        return float(self._sum(lambda p: p.cone.products()))
 
     def _direct(self, target: float, *, corrected: bool) -> FloatArray:
         """Set the changes of all pieces for a step towards a target, and give that of W."""
