@@ -108,7 +108,13 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
 }
-html_sidebars = {"getting_started": [], "citing": [], "changelog": [], "contributing": []}
+html_sidebars = {
+    "getting_started": [],
+    "citing": [],
+    "changelog": [],
+    "contributing": [],
+    "versions": [],
+}
 
 
 def copy_benchmarks(app: Sphinx) -> None:

@@ -76,7 +76,7 @@ def sparse_fit():
 
 def search():
     X, y, U = data()
-    return lambda: UniversumSVCCV([0.1, 1.0]).fit(X, y, universum=U)
+    return lambda: UniversumSVCCV([0.1, 1.0], criterion="span").fit(X, y, universum=U)
 
 
 def leave_one_out():
