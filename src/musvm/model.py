@@ -165,7 +165,8 @@ class FittedModel:
     @property
     def intercept(self) -> FloatArray:
         """(L,) what the kernel's constant adds to the decision values of every point."""
-        return self.kernel.constant * self.dual_coef.sum(axis=1)
+        totals: FloatArray = self.dual_coef.sum(axis=1)
+        return self.kernel.constant * totals
 
     @property
     def alpha(self) -> FloatArray:
