@@ -108,13 +108,8 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
 }
-html_sidebars = {
-    "getting_started": [],
-    "citing": [],
-    "changelog": [],
-    "contributing": [],
-    "versions": [],
-}
+WITHOUT_SIDEBAR = ("getting_started", "citing", "changelog", "contributing", "versions")
+html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_SIDEBAR}
 
 
 def copy_benchmarks(app: Sphinx) -> None:

@@ -429,6 +429,25 @@ def test_a_model_made_in_python_is_as_good(folder):
 # Inspecting and exporting
 
 
+def test_a_classifier_that_rejects_by_itself_answers_for_itself(folder):
+    frame = pandas.read_csv("train.csv").drop(columns="colour").dropna()
+    X, y = frame.iloc[:, :4], frame["species"]
+    clf = musvm.RejectingClassifier(UniversumSVC(C=10), "none", target=0.8).fit(X, y)
+    musvm.save(clf, folder / "rejecting.skops")
+    X.to_csv("numbers.csv", index=False)
+    result = run("predict", "rejecting.skops", "numbers.csv")
+    assert result.exit_code == 0, result.output
+    expected = clf.predict(X)
+    assert {"none", "setosa"} < set(expected)
+    # "none" is also what pandas takes for a missing value.
+    found = pandas.read_csv(io.StringIO(result.stdout), keep_default_na=False)
+    assert found["prediction"].tolist() == expected.tolist()
+    for option in ("--scores", "--reject"):
+        refused = run("predict", "rejecting.skops", "numbers.csv", option)
+        assert refused.exit_code == 1
+        assert f"leave out {option}" in refused.output
+
+
 def test_inspect_shows_what_the_file_says(model):
     result = run("inspect", "model.skops")
     assert result.exit_code == 0

@@ -133,8 +133,8 @@ class Values:
     Attributes
     ----------
     labels : (n,) predicted labels, as text
-    decision : (n, L) decision values, or (n,) for two classes
-    spread : (n,) largest minus smallest decision value
+    decision : (n, L) decision values, or (n,) for two classes; None if the model has none
+    spread : (n,) largest minus smallest decision value, if there are any
     classes : the classes, as text
     """
 
@@ -161,8 +161,11 @@ def applying(path: Path, table: Table) -> Iterator[None]:
 def apply_model(model: Any, table: Table, path: Path) -> Values:
     """Decision values and predictions for a table."""
     with applying(path, table):
-        decision = np.asarray(model.decision_function(table.X), dtype=np.float64)
         classes = [as_text(label) for label in model.classes_.tolist()]
+        if not hasattr(model, "decision_function"):  # such as `RejectingClassifier`
+            predicted = [as_text(label) for label in np.asarray(model.predict(table.X)).tolist()]
+            return Values(np.array(predicted, dtype=object), None, None, classes)
+        decision = np.asarray(model.decision_function(table.X), dtype=np.float64)
         if decision.ndim == 1:
             best, spread = (decision > 0).astype(int), np.abs(decision)
         else:

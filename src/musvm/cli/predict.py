@@ -84,6 +84,9 @@ def predict(
                 note_unseen(fitted, rows)
         values = apply_model(fitted, rows, model)
         labels = values.labels
+        if values.decision is None and (scores or reject):
+            option = "--scores" if scores else "--reject"
+            fail(f"{model}: the model has no decision values, so leave out {option}")
         if reject:
             threshold = _threshold(header, str(model), reject_label, fitted.classes_)
             labels = np.where(values.spread >= threshold, labels, reject_label)
