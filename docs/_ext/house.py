@@ -11,6 +11,8 @@ has no arrows.
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import tomllib
 from html import escape
@@ -44,26 +46,28 @@ def layers(project: Path) -> list[list[str]]:
     return [layer.replace("|", ":").replace(" ", "").split(":") for layer in contract["layers"]]
 
 
+# In a process of its own, which looks at the sources, whatever is installed and imported here.
+FIND_IMPORTS = """
+import json, sys
+sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
+sys.path.insert(0, sys.argv[1])
+import grimp
+graph = grimp.build_graph(sys.argv[2], cache_dir=None)
+rooms = sorted(graph.find_children(sys.argv[2]))
+imports = [
+    (a, b) for a in rooms for b in rooms
+    if a != b and graph.direct_import_exists(importer=a, imported=b, as_packages=True)
+]
+print(json.dumps([rooms, imports]))
+"""
+
+
 def imports(sources: Path) -> tuple[set[str], set[Edge]]:
     """The rooms in the sources, and who imports whom."""
-    import grimp
-
-    # The sources, whatever is installed and in whichever way.
-    finders, path = list(sys.meta_path), list(sys.path)
-    sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in type(f).__module__]
-    sys.path.insert(0, str(sources))
-    try:
-        graph = grimp.build_graph(PACKAGE, cache_dir=None)
-    finally:
-        sys.meta_path[:], sys.path[:] = finders, path
-    rooms = graph.find_children(PACKAGE)
-    edges = {
-        (_short(a), _short(b))
-        for a in rooms
-        for b in rooms
-        if a != b and graph.direct_import_exists(importer=a, imported=b, as_packages=True)
-    }
-    return {_short(room) for room in rooms}, edges
+    command = [sys.executable, "-c", FIND_IMPORTS, str(sources), PACKAGE]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    rooms, edges = json.loads(found.stdout)
+    return {_short(room) for room in rooms}, {(_short(a), _short(b)) for a, b in edges}
 
 
 def _short(module: str) -> str:
