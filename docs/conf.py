@@ -108,7 +108,14 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc", "sg_download_links"],
 }
-WITHOUT_SIDEBAR = ("getting_started", "citing", "changelog", "contributing", "versions")
+WITHOUT_SIDEBAR = (
+    "getting_started",
+    "citing",
+    "changelog",
+    "architecture",
+    "contributing",
+    "versions",
+)
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_SIDEBAR}
 
 

@@ -1,0 +1,29 @@
+"""The array API by shorter ways: the same values, and no reduction without an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from musvm._input.tensors import namespace
+
+A = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sum"])
+def test_a_reduction_refuses_a_missing_axis(name):
+    """Left to itself, the reduction of a ufunc would take axis 0 and say nothing."""
+    with pytest.raises(TypeError, match="axis"):
+        getattr(namespace(A), name)(A)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sum"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_a_reduction_is_that_of_numpy(name, axis, keepdims):
+    found = getattr(namespace(A), name)(A, axis=axis, keepdims=keepdims)
+    np.testing.assert_array_equal(found, getattr(np, name)(A, axis=axis, keepdims=keepdims))
+
+
+def test_a_product_of_vectors_is_over_the_last_axis():
+    assert namespace(A).vecdot(A, A).tolist() == [35.0, 56.0]
