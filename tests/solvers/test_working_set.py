@@ -123,8 +123,8 @@ def test_objective_is_that_of_the_other_solver(problem, size):
     scale = 1e-6 * abs(reference.primal)
     assert -solution.dual <= reference.primal + scale
     assert -reference.dual <= solution.primal + scale
-    if solution.converged:
-        assert solution.primal == pytest.approx(reference.primal, rel=1.1e-3)
+    assert solution.converged
+    assert solution.primal == pytest.approx(reference.primal, rel=1.1e-3)
 
 
 @settings(max_examples=100)

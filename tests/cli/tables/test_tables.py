@@ -219,7 +219,9 @@ def test_a_word_where_the_model_has_numbers_is_refused(write):
 
 
 def test_unknown_columns_need_not_make_sense(write):
-    read(write("a,b,c,junk\n1,2,x,5\n1,2,x,word\n"), Layout(columns=KNOWN))
+    table = read(write("a,b,c,junk\n1,2,x,5\n1,2,x,word\n"), Layout(columns=KNOWN))
+    assert table.X.columns.tolist() == ["a", "b", "c"]
+    assert table.X["c"].tolist() == ["x", "x"]
 
 
 # ---------------------------------------------------------------------------------------------
