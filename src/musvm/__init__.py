@@ -12,6 +12,7 @@ from musvm.loo import loo_error
 from musvm.pipeline import UniversumPipeline, make_universum_pipeline
 from musvm.rejection import RejectingClassifier
 from musvm.search import UniversumSplit, UniversumSVCCV
+from musvm.verification import Verification, verify
 
 __all__ = [
     "ModelFileError",
@@ -21,11 +22,13 @@ __all__ = [
     "UniversumSVC",
     "UniversumSVCCV",
     "UniversumSplit",
+    "Verification",
     "load",
     "loo_error",
     "make_universum_pipeline",
     "save",
     "to_onnx",
+    "verify",
 ]
 
 __version__ = version("musvm")

@@ -399,6 +399,50 @@ def test_json_that_is_deep_or_none_is_refused(content):
             load(model_files.archive({**parts, "schema.json": schema}))
 
 
+LARGEST = "the largest array"
+
+
+def listed(number: int, *content):
+    """A list in a schema; of an object that stands elsewhere its number is enough."""
+    kind = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode"}
+    return {**kind, "__id__": number, "content": list(content)}
+
+
+def nested(levels: int):
+    node = listed(10**6)
+    for level in range(1, levels):
+        node = listed(10**6 + level, node, listed(10**6 + level - 1))
+    return node
+
+
+def circular():
+    return listed(10**6, listed(10**6))
+
+
+def repeated(times: int):
+    kind = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode"}
+    array = {**kind, "type": "numpy", "file": LARGEST}
+    return listed(10**6, *[{**array, "__id__": 10**6 + n} for n in range(1, times + 1)])
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [nested(18), nested(60), circular(), repeated(8000)],
+    ids=["18 levels", "60 levels", "circular", "one array often"],
+)
+def test_references_that_multiply_are_refused_before_they_are_followed(content, bomb):
+    parts = model_files.entries(content)
+    largest = max((name for name in parts if name.endswith(".npy")), key=lambda n: len(parts[n]))
+
+    def plant(schema):
+        schema["content"]["content"]["class_weight"] = json.loads(
+            json.dumps(bomb).replace(LARGEST, largest)
+        )
+
+    with pytest.raises(ModelFileError, match="far larger than the file"):
+        load(model_files.with_json(content, "schema.json", plant))
+
+
 def test_a_file_of_a_newer_format_asks_for_an_upgrade(content):
     newer = model_files.with_json(content, "musvm.json", lambda h: {**h, "format_version": 99})
     with pytest.raises(ModelFileError, match="Upgrade"):

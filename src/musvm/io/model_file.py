@@ -11,8 +11,9 @@ Its contract:
 - `load` builds objects of the types in a closed list and of no others. It reads the names of all
   types in the file first; if one is not on the list, nothing is built, nothing is imported and the
   names are reported. skops trusts many more types by itself; its list is not enough here.
-- Nothing in the file is compressed and every array states its true size, so opening a file cannot
-  take much more memory than the file has bytes.
+- Nothing in the file is compressed, every array states its true size, and what is referred to in
+  several places counts as often, so opening a file cannot take much more memory than the file has
+  bytes.
 - A model that was loaded gives the decision values of the model that was saved, bit by bit.
 - Two files of one model, written with the same versions, are equal byte by byte.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -53,6 +55,8 @@ SCHEMA, HEADER = "schema.json", "musvm.json"
 _ENTRY = re.compile(r"schema\.json|musvm\.json|\d{1,20}\.np[yz]", flags=re.ASCII)
 # A model of the command line nests about twenty levels deep.
 _DEEPEST = 200
+# The contents with references written out may be so many times the file, and some more.
+_LARGEST_EXPANSION, _ALWAYS_ALLOWED = 10, 200_000
 
 
 class ModelFileError(ValueError):
@@ -309,6 +313,7 @@ def from_bytes(content: bytes, name: str) -> tuple[Any, Header]:
             "Nothing in it was run. Do not trust where it comes from.",
             refused,
         )
+    _require_small(schema, entries, len(content), name)
     try:
         model = skops.loads(content, trusted=sorted(set().union(*trusted_types().values())))
         _require_usable(model)
@@ -382,6 +387,50 @@ def _require_shallow(value: Any) -> None:
         if depth > _DEEPEST:
             raise RecursionError
         level = [child for parent in level for child in _children(parent)]
+
+
+def _require_small(schema: Any, entries: Mapping[str, bytes], size: int, name: str) -> None:
+    """Objects of one number are one object, which skops audits wherever it stands."""
+    try:
+        expanded = _expanded_size(schema, {entry: len(data) for entry, data in entries.items()})
+    except RecursionError:
+        expanded = math.inf
+    if expanded > _LARGEST_EXPANSION * size + _ALWAYS_ALLOWED:
+        _refuse(name, "its parts refer to each other so often that it is far larger than the file")
+
+
+def _expanded_size(schema: Any, files: Mapping[str, int]) -> float:
+    """Entries and bytes of a schema with references written out; infinite if one is circular."""
+    numbered: dict[Any, list[dict[str, Any]]] = {}
+    for node in _nodes(schema):
+        numbered.setdefault(_number(node), []).append(node)
+    known: dict[Any, float] = {}
+
+    def of_node(node: dict[str, Any]) -> float:
+        file = node.get("file")
+        own = 1 + (files.get(file, 0) if isinstance(file, str) else 0)
+        return own + sum(map(of_value, node.values()))
+
+    def of_value(value: Any) -> float:
+        if not isinstance(value, dict):
+            return (
+                len(value) if isinstance(value, str) else 1 + sum(map(of_value, _children(value)))
+            )
+        number = _number(value)
+        if number is None:
+            return of_node(value)
+        if number not in known:
+            known[number] = math.inf
+            # Which of them is the object and which refer to it depends on the order of reading.
+            known[number] = max(map(of_node, numbered[number]))
+        return known[number]
+
+    return of_value(schema)
+
+
+def _number(node: dict[str, Any]) -> Any:
+    number = node.get("__id__")
+    return number if isinstance(number, (int, float, str)) else None
 
 
 def _children(value: Any) -> list[Any]:

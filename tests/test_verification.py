@@ -1,0 +1,76 @@
+"""`verify` recomputes a certificate from the data, and finds one that is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+
+import musvm
+from musvm import UniversumSVC, verify
+
+X, Y = load_iris(return_X_y=True)
+U = 0.5 * (X[:30] + X[-30:])
+
+
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize("delta", [0.0, 0.2])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_what_a_fit_claims_is_what_is_found(kernel, delta, loss):
+    model = UniversumSVC(
+        C=3, kernel=kernel, gamma=0.1, delta=delta, universum_loss=loss, class_weight={0: 2.0}
+    )
+    model.fit(X, Y, universum=U, sample_weight=1.0 + np.arange(150) % 3)
+    found = verify(model, X, Y, universum=U)
+    assert found.holds
+    assert found.primal == pytest.approx(model.objective_, rel=1e-9)
+    assert found.gap == pytest.approx(model.dual_gap_, rel=1e-3, abs=1e-9 * model.objective_)
+    assert found.dual == pytest.approx(found.gap - found.primal, rel=1e-12)
+    assert found.gap <= model.tol * found.primal
+
+
+def test_points_of_any_kind():
+    plain = UniversumSVC().fit(X, Y)
+    expected = verify(plain, X, Y)
+    assert verify(plain, sp.csr_array(X), Y) == expected
+    K = X @ X.T
+    precomputed = UniversumSVC(kernel="precomputed").fit(K, Y)
+    called = UniversumSVC(kernel=lambda A, B: A @ B.T).fit(X, Y)
+    for found in (verify(precomputed, K, Y), verify(called, X, Y)):
+        assert found.holds
+        assert found.primal == pytest.approx(
+            UniversumSVC(kernel="linear").fit(X, Y).objective_, rel=2e-4
+        )
+
+
+def changed(model, **changes):
+    model.model_ = replace(model.model_, **changes)
+    return verify(model, X, Y, universum=U)
+
+
+def test_a_wrong_certificate_does_not_hold():
+    def fitted():
+        return UniversumSVC(C=3, gamma=0.1).fit(X, Y, universum=U)
+
+    honest = fitted().model_
+    assert not changed(fitted(), dual_coef=0.9 * honest.dual_coef).holds
+    tipped = honest.dual_coef.copy()
+    tipped[0] += 1e-6
+    assert not changed(fitted(), dual_coef=tipped).feasible
+    above = changed(fitted(), dual_coef=1.001 * honest.dual_coef)
+    assert above.infeasibility == pytest.approx(1e-3, rel=1e-6)
+    early = UniversumSVC(C=3, gamma=0.1, tol=0.3).fit(X, Y, universum=U)
+    early.tol = 1e-6
+    assert not verify(early, X, Y, universum=U).holds
+
+
+def test_other_data_are_refused_and_so_is_no_model():
+    model = UniversumSVC().fit(X, Y)
+    with pytest.raises(ValueError, match="differ from those"):
+        verify(model, X, Y[::-1])
+    with pytest.raises(NotFittedError):
+        musvm.verify(UniversumSVC(), X, Y)
