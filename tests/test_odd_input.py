@@ -342,6 +342,19 @@ def test_extreme_C(kernel, C):
     assert_sound(clf)
 
 
+@pytest.mark.parametrize("C", [1e308, 1e200])
+def test_C_or_weights_beyond_what_can_be_added_up(C):
+    refused("too much to compute with", X, Y, parameters={"C": C})
+    refused("too much to compute with", X, Y, sample_weight=np.full(30, C))
+
+
+def test_class_names_that_are_no_text():
+    """Bytes that are no UTF-8 arrive as lone surrogates, from file names for one."""
+    names = np.array(["a", "b\udc80", "c"])
+    clf = UniversumSVC().fit(X, names[Y])
+    assert set(clf.predict(X)) <= set(names)
+
+
 def test_huge_C_separates_what_can_be_separated():
     Z = np.vstack([X, 3 * np.eye(4)])
     clf = UniversumSVC(1e8, gamma=1.0, tol=1e-6).fit(Z, np.arange(34) % 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,5 +24,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
         os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        # Where it cannot be removed it could not be made either, and that is what went wrong.
+        with suppress(OSError):
+            temporary.unlink()
         raise

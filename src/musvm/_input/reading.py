@@ -60,7 +60,8 @@ class FitData:
         """Tells whether two fits saw the same rows and labels, in the same order."""
         h = blake2b(self.digests.tobytes(), digest_size=16)
         h.update(self.codes.astype(np.int64).tobytes())
-        h.update("\0".join(map(str, self.classes)).encode())
+        # Names may come from files whose bytes are no text.
+        h.update("\0".join(map(str, self.classes)).encode(errors="surrogatepass"))
         return h.hexdigest()
 
 

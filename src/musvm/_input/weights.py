@@ -13,6 +13,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray
 
+# An objective is a sum of caps times losses, and products of two such must not overflow.
+LARGEST_TOTAL = 1e150
+
 
 def row_caps(data: FitData, C: float, class_weight: Any, universum_weight: Any) -> FloatArray:
     """(M,) C times the weights of every row."""
@@ -29,11 +32,19 @@ def row_caps(data: FitData, C: float, class_weight: Any, universum_weight: Any) 
         raise ValueError("class_weight must hold finite numbers that are not negative.")
     _require_weight(data.classes, totals * of_class)
 
-    caps = C * data.weight
-    caps[training] *= of_class[codes]
+    with np.errstate(over="ignore"):
+        caps = C * data.weight
+        caps[training] *= of_class[codes]
     if isinstance(universum_weight, str):
         universum_weight = balanced_weight(totals.sum(), data.weight[~training].sum(), L)
-    caps[~training] *= universum_weight
+    with np.errstate(over="ignore"):
+        caps[~training] *= universum_weight
+        total = caps.sum()
+    if not total <= LARGEST_TOTAL:
+        raise ValueError(
+            f"C and the weights add up to {total:.1e}, too much to compute with: choose smaller "
+            "ones."
+        )
     return caps
 
 

@@ -76,8 +76,15 @@ class CellStore:
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
         payload = buffer.getvalue()
-        with replacing(_file(self.directory, key)) as file:
-            file.write(_seal(key, payload) + payload)
+        try:
+            with replacing(_file(self.directory, key)) as file:
+                file.write(_seal(key, payload) + payload)
+        except OSError as error:
+            # The search itself needs no disk.
+            warn_user(
+                f"A finished cell cannot be kept in {self.directory} ({error.strerror or error}): "
+                "the search goes on, but would compute it again."
+            )
 
 
 def _file(directory: Path, key: str) -> Path:

@@ -518,3 +518,53 @@ def test_columns_that_no_table_has_are_refused(change):
     with pytest.raises((KeyError, TypeError, ValueError)):
         Columns.from_dict(STORED | change)
     assert Columns.from_dict(STORED).n == 2
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables that look like something else
+
+
+@pytest.mark.parametrize("cells", [["1,5", "2,25"], ["3 %", "14 %"], ["$3", "$4.50"], ["1.000,5"]])
+def test_numbers_in_another_notation_are_no_categories(write, cells):
+    lines = [f'"{cell}",{k % 2}' for k, cell in enumerate(cells)]
+    message = refusal(write("a,label\n" + "\n".join(lines) + "\n"))
+    assert f"line 2: {cells[0]!r} looks like a number" in message
+    assert "--categorical 'a'" in message
+
+
+@pytest.mark.parametrize("cells", [["2020-01-05", "2021-02-03"], ["1.2.3.4", "10.0.0.1"], ["3a"]])
+def test_dates_addresses_and_codes_stay_categories(write, cells):
+    lines = [f"{cell},{k % 2}" for k, cell in enumerate(cells)]
+    table = read(write("a,label\n" + "\n".join(lines) + "\n"), LABELLED)
+    assert table.columns.categorical == ("a",)
+
+
+def test_whole_numbers_are_one_class_with_and_without_a_decimal_point(write):
+    table = read(write("a,label\n1,1\n2,1.0\n3,2.\n4,2.5\n"), LABELLED)
+    assert table.labels.tolist() == ["1", "1", "2", "2.5"]
+
+
+def test_an_archive_that_opens_to_far_more_than_it_is_is_refused(write):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, X=np.zeros((40_000, 1000)), y=np.arange(40_000))
+    assert "opens to 0.3 GB" in refusal(write(buffer.getvalue(), "bomb.npz"))
+
+
+def test_features_counted_far_beyond_the_file_are_refused(write):
+    assert "out of range" in refusal(write("1 1:1 16000000:1\n2 1:2\n", "bomb.svm"))
+
+
+def test_columns_are_found_by_name_without_searching_for_each(write):
+    """A list searched for every name makes 50,000 columns a matter of minutes."""
+
+    class Names(list):
+        def index(self, *args):
+            raise AssertionError("searched")
+
+    from musvm.cli.tables import _csv
+    from musvm.cli.tables._table import roles_of
+
+    names = Names([f"c{k}" for k in range(20)])
+    roles = roles_of(names, LABELLED, "table")
+    table = _csv._collect(iter([(2, ["1"] * 20)]), names, roles, "table")
+    assert table.columns.n == 19

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,12 @@ from musvm.cli.tables._table import (
 
 _DELIMITERS = ",;\t"
 _ROWS_AT_A_TIME = 4096
+# 1,5 or 1'000 or 1.000,5 or 3 % or $3, but no date, version or address.
+_DISGUISED = re.compile(
+    r"[$\u20ac\u00a3]?\s*[+-]?\d+(?:\.\d{3})*(?:[,' ]\d+)*(?:\.\d+)?\s*[%$\u20ac\u00a3\u2030]?",
+    flags=re.ASCII,
+)
+_WHOLE = re.compile(r"[+-]?\d+\.0*", flags=re.ASCII)
 
 
 @dataclass
@@ -67,7 +74,9 @@ class _TextColumn:
         for part in self.parts:
             # Only parts without any value are still numbers here.
             cells += [""] * len(part) if isinstance(part, np.ndarray) else part
-        return categories(cells, NO_LABEL if self.kind == "label" else MISSING)
+        if self.kind == "label":
+            return categories(map(_whole, cells), NO_LABEL)
+        return categories(cells, MISSING)
 
     def _require_words(self, lines: Sequence[int]) -> None:
         """Refuse a column of numbers and words."""
@@ -89,8 +98,31 @@ class _TextColumn:
                 f"{shown(self.name)}"
             )
 
+        if word and not number and all(map(_is_number_in_disguise, self._words())):
+            self._fail(
+                f"line {word[0]}: {shown(word[1])} looks like a number in another notation; write "
+                f"numbers like 1.5, without units, or pass --categorical {shown(self.name)} or "
+                f"--ignore {shown(self.name)}"
+            )
+
+    def _words(self) -> Iterator[str]:
+        """All cells that are not missing, of a column without numbers."""
+        for part in self.parts:
+            if not isinstance(part, np.ndarray):
+                yield from (cell for cell in part if cell not in MISSING)
+
     def _fail(self, what: str) -> NoReturn:
         raise TableError(f"{self.path}: column {shown(self.name)}: {what}")
+
+
+def _is_number_in_disguise(cell: str) -> bool:
+    """Whether a cell is a number with a decimal comma, separated thousands or a unit."""
+    return _DISGUISED.fullmatch(cell) is not None
+
+
+def _whole(label: str) -> str:
+    """A label as text; whole numbers without a decimal point, so that 1 and 1.0 are one class."""
+    return label.partition(".")[0] if _WHOLE.fullmatch(label) else label
 
 
 def numbers_in(cells: Sequence[str]) -> NDArray[np.float64] | None:
@@ -140,7 +172,8 @@ def _collect(
     wanted = {name: _TextColumn(name, kinds.get(name), path) for name in roles.features}
     if roles.target is not None:
         wanted[roles.target] = _TextColumn(roles.target, "label", path)
-    positions = [(names.index(name), column) for name, column in wanted.items()]
+    place = {name: position for position, name in enumerate(names)}
+    positions = [(place[name], column) for name, column in wanted.items()]
     lines = array("q")
     for rows, starts in _chunks(records, len(names), path):
         lines.extend(starts)

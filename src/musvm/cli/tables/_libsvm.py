@@ -22,8 +22,9 @@ from musvm.cli.tables._table import (
     listed,
 )
 
-# Counts of features beyond this are slips: a vector of their scales would not fit anywhere.
-_MOST_FEATURES = 1 << 24
+# Counts of features beyond this, and beyond the bytes of the file, are slips: a vector of their
+# weights for every class would not fit anywhere.
+_MOST_FEATURES = 1 << 20
 
 
 def read_libsvm(content: bytes, path: str, layout: Layout) -> Table:
@@ -62,7 +63,7 @@ def _svmlight(content: bytes, zero_based: bool, n_features: int | None) -> Any:
     X, y = load_svmlight_file(
         io.BytesIO(content), zero_based=zero_based, n_features=n_features, dtype=np.float64
     )
-    if X.shape[1] > _MOST_FEATURES:
+    if X.shape[1] > max(_MOST_FEATURES, len(content)):
         raise ValueError(f"feature {X.shape[1]} is out of range")
     return X, y
 

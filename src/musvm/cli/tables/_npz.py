@@ -28,6 +28,9 @@ from musvm.cli.tables._table import (
 )
 from musvm.io.archive import array_size
 
+# What an archive may open to: so many times its size, or so many bytes.
+_LARGEST_EXPANSION, _ALWAYS_OPENED = 20, 1 << 28
+
 
 def read_npz(content: bytes, path: str, layout: Layout) -> Table:
     arrays = _npz_arrays(content, path)
@@ -68,7 +71,8 @@ def _named_array(
     roles = roles_of(names, replace(layout, labelled=False, target=None), path)
     if layout.categorical or roles.categorical:
         raise TableError(f"{path}: NPZ files hold numbers; use CSV or Parquet for categories")
-    values = {name: X[:, names.index(name)] for name in roles.features}
+    place = {name: column for column, name in enumerate(names)}
+    values = {name: X[:, place[name]] for name in roles.features}
     return named_table(path, values, replace(roles, target=target), labels, None)
 
 
@@ -81,6 +85,7 @@ def _npz_arrays(content: bytes, path: str) -> dict[str, Any]:
     arrays = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _require_honest_size(archive, len(content), path)
             for info in archive.infolist():
                 with archive.open(info) as file:
                     size = array_size(file)
@@ -97,6 +102,16 @@ def _npz_arrays(content: bytes, path: str) -> dict[str, Any]:
     ) as error:
         raise TableError(f"{path}: is no complete NPZ file ({first_line(error)})") from None
     return arrays
+
+
+def _require_honest_size(archive: zipfile.ZipFile, size: int, path: str) -> None:
+    """Refuse an archive that opens to far more than it is."""
+    opened = sum(info.file_size for info in archive.infolist())
+    if opened > max(_LARGEST_EXPANSION * size, _ALWAYS_OPENED):
+        raise TableError(
+            f"{path}: opens to {opened / 1e9:.1f} GB, more than {_LARGEST_EXPANSION} times its "
+            "size; if that is right, save it without compression: np.savez"
+        )
 
 
 def _feature_array(arrays: dict[str, Any], path: str, target: str) -> Any:

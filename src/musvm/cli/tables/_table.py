@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -170,24 +171,25 @@ def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: s
     """The roles of columns that an earlier table has fixed."""
     if columns.names is None:
         return _unnamed_roles(names, layout, columns, path)
-    if absent := [name for name in columns.names if name not in names]:
+    here, expected = set(names), set(columns.names)
+    if absent := [name for name in columns.names if name not in here]:
         raise TableError(
             f"{path}: lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; columns are "
             f"matched by name, and this file has {listed(names)}"
         )
-    found = [name for name in names if name in set(columns.names)]
+    found = [name for name in names if name in expected]
     if found != list(columns.names) and not layout.reorder:
-        here, there = next(
+        given, known = next(
             pair for pair in zip(found, columns.names, strict=True) if pair[0] != pair[1]
         )
         raise TableError(
-            f"{path}: its columns are in another order than the model's: {shown(here)} stands "
-            f"where {shown(there)} was; if the names are right, pass --reorder"
+            f"{path}: its columns are in another order than the model's: {shown(given)} stands "
+            f"where {shown(known)} was; if the names are right, pass --reorder"
         )
     target = layout.target if layout.target in names else None
     if target is None and layout.labelled:
         raise TableError(f"{path}: there is no column {shown(layout.target)} with the labels")
-    extra = [name for name in names if name not in columns.names and name != target]
+    extra = [name for name in names if name not in expected and name != target]
     notes = [f"{path}: ignored {listed(extra)}, unknown to the model"] if extra else []
     return Roles(
         columns.names,
@@ -217,7 +219,7 @@ def _check_names(names: Sequence[str], path: str) -> None:
                 "write the file with index=False"
             )
     if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
+        twice, _ = Counter(names).most_common(1)[0]
         raise TableError(f"{path}: two columns are called {shown(twice)}")
 
 
