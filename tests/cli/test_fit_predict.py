@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -24,6 +25,7 @@ import musvm
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.cli import app
 from musvm.cli.tables import Columns, preparation
+from musvm.io.model_file import load_with_header
 
 # One value each, so that a test fits a handful of models.
 FIXED = ["--select", "2", "--C", "1,10", "--delta", "0.1"]
@@ -458,6 +460,32 @@ def test_inspect_shows_what_the_file_says(model):
     document = json.loads(run("inspect", "model.skops", "--json").stdout)
     assert document["format_version"] == 1
     assert document["summary"]["target"] == "species"
+
+
+def test_inspect_verifies_the_certificate(model):
+    arguments = ["inspect", "model.skops", "--verify", "train.csv", "--universum", "others.csv"]
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"certificate +holds", result.stdout)
+    document = json.loads(run(*arguments, "--json").stdout)
+    assert document["verified"]["holds"]
+    claimed = document["summary"]["objective"]
+    assert document["verified"]["primal"] == pytest.approx(claimed, rel=1e-9)
+    refused = run("inspect", "model.skops", "--verify", "new.csv", "--universum", "others.csv")
+    assert refused.exit_code == 1
+    assert "differ from those" in refused.stderr
+
+
+def test_inspect_finds_a_wrong_certificate(model):
+    pipeline = musvm.load("model.skops")
+    classifier = pipeline[-1]
+    fitted = classifier.model_
+    classifier.model_ = dataclasses.replace(fitted, dual_coef=0.5 * fitted.dual_coef)
+    _, header = load_with_header("model.skops")
+    musvm.save(pipeline, "model.skops", summary=header.summary)
+    result = run("inspect", "model.skops", "--verify", "train.csv", "--universum", "others.csv")
+    assert result.exit_code == 1
+    assert re.search(r"certificate +WRONG", result.stdout)
 
 
 def test_export_runs_elsewhere(model, folder):

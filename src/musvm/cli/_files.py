@@ -13,7 +13,16 @@ import typer
 
 from musvm._files import replacing
 from musvm.cli._terminal import fail, note
-from musvm.cli.tables import STANDARD_INPUT, Columns, Layout, Table, as_text, listed, read
+from musvm.cli.tables import (
+    STANDARD_INPUT,
+    Columns,
+    Layout,
+    Table,
+    as_text,
+    classes_of,
+    listed,
+    read,
+)
 
 # ---------------------------------------------------------------------------------------------
 # Tables
@@ -53,6 +62,41 @@ def read_tables(
     columns = replace(layout, labelled=False, target=table.target, columns=table.columns)
     universa = [read_table(source, columns, format) for source in universum]
     return Tables(table, universa if marked is None else [marked])
+
+
+def read_training(
+    path: Path,
+    model: Any,
+    about: Any,
+    train: str,
+    universum: list[str] | None,
+    format: str | None,
+    **options: Any,
+) -> Tables:
+    """The tables that a model was fitted on, read as they were then."""
+    label = about.summary.get("universum_label")
+    if not universum and label is None and (sources := _universum_files(about)):
+        fail(f"{path}: was fitted with a universum; pass --universum {sources[0]}")
+    layout = layout_of(model, about, labelled=True, **options)
+    return read_tables(train, universum or [], label, layout, format)
+
+
+def _universum_files(about: Any) -> list[str]:
+    """The universum tables of the fit, by the header's account."""
+    stored = about.summary.get("universum")
+    parts = stored if isinstance(stored, list) else []
+    return [str(part.get("file")) for part in parts if isinstance(part, dict)]
+
+
+def classifier_and_data(model: Any, tables: Tables) -> tuple[Any, Any, Any, Any]:
+    """The classifier inside a model, and X, y and universum as it was given them."""
+    steps = model[:-1] if hasattr(model, "steps") and len(model.steps) > 1 else None
+    transform = steps.transform if steps is not None else (lambda X: X)
+    classifier = model[-1] if hasattr(model, "steps") else model
+    classifier = getattr(classifier, "best_estimator_", classifier)
+    universum = tuple(transform(table.X) for table in tables.universa) or None
+    assert tables.train.labels is not None
+    return classifier, transform(tables.train.X), classes_of(tables.train.labels), universum
 
 
 def _split_universum(table: Table, label: str | None) -> tuple[Table, Table | None]:

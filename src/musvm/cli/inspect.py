@@ -2,37 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import read_model
-from musvm.cli._terminal import mistakes_in_one_line, print_facts, print_json
+from musvm.cli._files import Tables, classifier_and_data, read_model, read_training
+from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
 
 
 @app.command(
-    epilog=examples("musvm inspect model.skops", "musvm inspect model.skops --json | jq .summary")
+    epilog=examples(
+        "musvm inspect model.skops",
+        "musvm inspect model.skops --json | jq .summary",
+        "musvm inspect model.skops --verify train.csv --universum others.csv",
+    )
 )
-def inspect(model: options.Model, as_json: options.Json = False) -> None:
+def inspect(
+    model: options.Model,
+    verify: Annotated[
+        str | None,
+        typer.Option(metavar="TRAIN", help="Recompute the certificate from the table of the fit."),
+    ] = None,
+    universum: options.Universum = None,
+    as_json: options.Json = False,
+    format: options.FileFormat = None,
+    no_header: options.NoHeader = False,
+    reorder: options.Reorder = False,
+    zero_based: options.ZeroBased = False,
+) -> None:
     """Show what a model file says about itself, after checking that it is safe and whole.
 
     Only the types of a closed list are loaded; a file that names any other is refused with their
     names, and nothing in it is run.
 
-    Status: 0 the file is sound, 1 it was refused, 2 wrong command line.
+    With --verify, objectives, feasibility and duality gap are recomputed from the tables of the
+    fit, in extended precision, and held against what the model claims.
+
+    Status: 0 the file is sound, 1 it was refused or its certificate is wrong, 2 wrong command line.
     """
     with mistakes_in_one_line():
         fitted, header = read_model(model)
+        found = None
+        if verify is not None:
+            tables = read_training(
+                model, fitted, header, verify, universum, format,
+                header=not no_header, reorder=reorder, zero_based=zero_based,
+            )  # fmt: skip
+            found = _verified(fitted, tables)
     if as_json:
-        print_json(
-            {
-                "format_version": header.format_version,
-                "versions": header.versions,
-                "summary": header.summary,
-            }
-        )
-        return
-    print_facts(_in_words(fitted, header))
+        document = {
+            "format_version": header.format_version,
+            "versions": header.versions,
+            "summary": header.summary,
+        }
+        print_json(document if found is None else {**document, "verified": _figures(found)})
+    else:
+        print_facts({**_in_words(fitted, header), **_verdict(found)})
+    if found is not None and not found.holds:
+        raise typer.Exit(1)
+
+
+def _verified(fitted: Any, tables: Tables) -> Any:
+    from musvm import verify
+
+    classifier, X, y, universum = classifier_and_data(fitted, tables)
+    try:
+        return verify(classifier, X, y, universum=universum)
+    except ValueError as error:
+        fail(f"{tables.train.path}: {' '.join(str(error).split())}")
+
+
+def _figures(found: Any) -> dict[str, Any]:
+    return {**asdict(found), "feasible": found.feasible, "holds": found.holds}
+
+
+def _verdict(found: Any) -> dict[str, str]:
+    if found is None:
+        return {}
+    return {
+        "recomputed": f"objective {found.primal:.6g}, relative gap {found.relative_gap:.1e}, "
+        f"infeasibility {found.infeasibility:.1e}",
+        "certificate": "holds" if found.holds else "WRONG",
+    }
 
 
 def _in_words(fitted: Any, header: Any) -> dict[str, str]:

@@ -9,9 +9,8 @@ import numpy as np
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import layout_of, read_model, read_tables
+from musvm.cli._files import classifier_and_data, read_model, read_training
 from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
-from musvm.cli.tables import classes_of
 
 
 @app.command(
@@ -40,18 +39,10 @@ def loo(
     """
     with mistakes_in_one_line():
         fitted, header = read_model(model)
-        layout = layout_of(
-            fitted,
-            header,
-            labelled=True,
-            header=not no_header,
-            reorder=reorder,
-            zero_based=zero_based,
-        )
-        label = header.summary.get("universum_label")
-        if not universum and label is None and (sources := _universum_files(header)):
-            fail(f"{model}: was fitted with a universum; pass --universum {sources[0]}")
-        tables = read_tables(train, universum or [], label, layout, format)
+        tables = read_training(
+            model, fitted, header, train, universum, format,
+            header=not no_header, reorder=reorder, zero_based=zero_based,
+        )  # fmt: skip
         result = _error(fitted, tables, method)
     facts = _facts(result, len(tables.train))
     if as_json:
@@ -60,26 +51,15 @@ def loo(
         print_facts(_in_words(facts))
 
 
-def _universum_files(header: Any) -> list[str]:
-    """The universum tables of the fit, by the header's account."""
-    stored = header.summary.get("universum")
-    parts = stored if isinstance(stored, list) else []
-    return [str(part.get("file")) for part in parts if isinstance(part, dict)]
-
-
 def _error(fitted: Any, tables: Any, method: str) -> Any:
     from musvm import loo_error
 
-    steps = fitted[:-1] if hasattr(fitted, "steps") and len(fitted.steps) > 1 else None
-    transform = steps.transform if steps is not None else (lambda X: X)
-    classifier = fitted[-1] if hasattr(fitted, "steps") else fitted
-    classifier = getattr(classifier, "best_estimator_", classifier)
-    universum = tuple(transform(table.X) for table in tables.universa) or None
+    classifier, X, y, universum = classifier_and_data(fitted, tables)
     try:
         return loo_error(
             classifier,
-            transform(tables.train.X),
-            classes_of(tables.train.labels),
+            X,
+            y,
             universum=universum,
             method=method,
             verbose=int(sys.stderr.isatty()),
