@@ -348,6 +348,20 @@ def test_C_or_weights_beyond_what_can_be_added_up(C):
     refused("too much to compute with", X, Y, sample_weight=np.full(30, C))
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e40, 1e100])
+def test_features_beyond_single_precision(scale):
+    """Their kernel with gamma="scale" is that of ordinary ones, and all paths take it."""
+    for kernel in ("rbf", "poly"):
+        objectives = [
+            UniversumSVC(kernel=kernel, solver=solver, tol=1e-6).fit(factor * X, Y).objective_
+            for solver, factor in (("gram", 1.0), ("gram", scale), ("working-set", scale))
+        ]
+        np.testing.assert_allclose(objectives, objectives[0], rtol=1e-5)
+    refused(
+        "scale the features", scale * X, Y, parameters={"kernel": "linear", "solver": "working-set"}
+    )
+
+
 def test_class_names_that_are_no_text():
     """Bytes that are no UTF-8 arrive as lone surrogates, from file names for one."""
     names = np.array(["a", "b\udc80", "c"])

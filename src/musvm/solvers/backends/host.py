@@ -198,7 +198,11 @@ def _rows_without_constant(kernel: Kernel, points: Any) -> Callable[[IntArray], 
         return lambda rows: _rounded(kernel, points[rows], points)
     if kernel.name == "rbf":
         return _rbf_rows(kernel, points)
-    singles = points.astype(np.float32)
+    # With gamma inside the products they are no larger than the kernel needs them; what overflows
+    # even so is reported by the check of the rows.
+    scale = 1.0 if kernel.name == "linear" else np.sqrt(kernel.gamma)
+    with np.errstate(over="ignore"):
+        singles = (scale * points).astype(np.float32)
     return lambda rows: _of_products(kernel, singles[rows], singles)
 
 
@@ -234,7 +238,6 @@ def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Ti
         products = chosen @ points[columns].T
         if kernel.name == "linear":
             return products
-        products *= np.float32(kernel.gamma)
         products += np.float32(kernel.coef0)
         if kernel.name == "poly":
             products **= kernel.degree
