@@ -413,3 +413,18 @@ def test_the_estimator_says_when_rounds_ran_out():
     with pytest.warns(ConvergenceWarning, match="2 rounds"):
         model.fit(case.X[:n], case.rows.y, universum=case.X[n:])
     assert not model.converged_
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.9], ids=["dense", "mostly zero"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_the_order_of_the_rows_changes_no_digit(container, zeros):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = (rng.normal(size=(3, 40))[y] + rng.normal(size=(300, 40))) * (rng.random((300, 40)) > zeros)
+    order = rng.permutation(300)
+    one, other = (
+        UniversumSVC(kernel="linear", solver="linear").fit(container(X[rows]), y[rows])
+        for rows in (np.arange(300), order)
+    )
+    assert one.objective_ == other.objective_
+    assert np.array_equal(one.model_.alpha[order], other.model_.alpha)

@@ -198,11 +198,12 @@ def weights(
     const Py_ssize_t[::1] stops,
     bint dense,
     bint indirect,
+    const Py_ssize_t[::1] rows,
     const double[:, ::1] alpha,
     double[:, ::1] V,
 ):
-    """V += X^T alpha."""
-    cdef Py_ssize_t i, l, size, d = V.shape[0], L = alpha.shape[1], width = V.shape[1]
+    """V += X[rows]^T alpha, added up in this order."""
+    cdef Py_ssize_t i, k, l, size, d = V.shape[0], L = alpha.shape[1], width = V.shape[1]
     cdef bint used
     cdef const double* x
     cdef const place* j
@@ -212,10 +213,11 @@ def weights(
     with nogil:
         for l in range(width):
             a[l] = 0.0
-        for i in range(alpha.shape[0]):
+        for k in range(alpha.shape[0]):
+            i = rows[k]
             used = False
             for l in range(L):
-                a[l] = alpha[i, l]
+                a[l] = alpha[k, l]
                 used = used or a[l] != 0.0
             if not used:
                 continue

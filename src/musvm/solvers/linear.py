@@ -106,10 +106,10 @@ class RowsOfPoints:
 
         workers.each(len(F), compute, PIECE)
 
-    def weights(self, alpha: FloatArray, d: int) -> FloatArray:
-        """X^T alpha, (d, L) and padding."""
+    def weights(self, rows: IntArray, alpha: FloatArray, d: int) -> FloatArray:
+        """X[rows]^T alpha, (d, L) and padding."""
         V: FloatArray = zero_weights(d, alpha.shape[1], np.float64)
-        weights(*self.form, self.indirect, alpha, V)
+        weights(*self.form, self.indirect, rows, alpha, V)
         return V
 
 
@@ -152,10 +152,8 @@ class Points:
         return self._exact.squared_norms(self.workers)[self.rows]
 
     def weights(self, alpha: FloatArray) -> FloatArray:
-        """X^T alpha, (d, L) and padding."""
-        everywhere = np.zeros((self.X.shape[0], alpha.shape[1]))
-        everywhere[self.rows] = alpha
-        return self._exact.weights(everywhere, self.X.shape[1])
+        """X^T alpha, (d, L) and padding; the same digits whatever the order of the rows of X."""
+        return self._exact.weights(self.rows, alpha, self.X.shape[1])
 
     def decision_values(self, V: FloatArray, n_classes: int) -> FloatArray:
         """X V, (M, L)."""
