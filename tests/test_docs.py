@@ -25,7 +25,14 @@ PAGES = sorted(
     for page in (ROOT / "docs" / folder).glob("*.md")
     if ">>>" in page.read_text(encoding="utf-8")
 )
-PUBLIC_MODULES = ("musvm", "musvm.datasets", "musvm.metrics", "musvm.report", "musvm.universum")
+PUBLIC_MODULES = (
+    "musvm",
+    "musvm.datasets",
+    "musvm.metrics",
+    "musvm.report",
+    "musvm.torch",
+    "musvm.universum",
+)
 RETURNED = {"musvm.loo.LeaveOneOutResult"}  # by a public function; not made by hand
 SPHINX = ("sphinx", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery", "myst_parser")
 

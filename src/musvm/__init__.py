@@ -34,7 +34,7 @@ __all__ = [
 __version__ = version("musvm")
 
 # Rooms that are opened when somebody enters: `musvm.universum` needs no import of its own.
-_ROOMS = ("datasets", "report", "universum")
+_ROOMS = ("datasets", "report", "torch", "universum")
 
 
 def __getattr__(name: str) -> ModuleType:
