@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from musvm import UniversumSVC, UniversumSVCCV
@@ -31,6 +32,8 @@ ESTIMATORS = [
 ]
 
 
+# The checks know nothing of a universum.
+@pytest.mark.filterwarnings("ignore:No row of y has universum_label=99:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_sklearn_checks(estimator, check):
     check(estimator)

@@ -11,7 +11,7 @@ from musvm.io.onnx_export import to_onnx
 from musvm.loo import loo_error
 from musvm.pipeline import UniversumPipeline, make_universum_pipeline
 from musvm.rejection import RejectingClassifier
-from musvm.search import UniversumSplit, UniversumSVCCV
+from musvm.search import UniversumSplit, UniversumSVCCV, make_universum_scorer
 from musvm.verification import Verification, verify
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "load",
     "loo_error",
     "make_universum_pipeline",
+    "make_universum_scorer",
     "save",
     "to_onnx",
     "verify",

@@ -25,7 +25,7 @@ from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
 from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._input.weights import row_caps
 from musvm._messages import warn_user
 from musvm._progress import FitProgress
@@ -34,7 +34,7 @@ from musvm.dual.decisions import leads, spread
 from musvm.dual.problem import UniversumLoss
 from musvm.dual.solution import Certificate
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
-from musvm.model import FittedModel, state_problem
+from musvm.model import FittedModel, is_certified, state_problem
 from musvm.solvers.choose import Solver, solve_points, stays_on_device
 
 PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -191,7 +191,7 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
 
     model_ : FittedModel
         All of the above as one object, with the kernel's settled parameters and the caps of all
-        rows (:mod:`musvm.model`).
+        rows (`musvm.model`).
 
     n_features_in_ : int
         Number of features seen in `fit`.
@@ -219,7 +219,10 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
     universum like the training points. scikit-learn's own `Pipeline` does so only if metadata
     routing is enabled and it is made with ``transform_input=["universum"]``; otherwise its last
     step gets the universum as it is, and `fit` warns if that lies far outside the range of X. The
-    label form needs none of that, but its rows are split into folds like all others.
+    label form needs none of that, but its rows are split into folds like all others
+    (:class:`UniversumSplit` keeps them), and scikit-learn takes its label for a class: score with
+    :func:`make_universum_scorer`, and pass ``universum=(U,)`` instead to `cross_val_predict` and to
+    `CalibratedClassifierCV`.
 
     Examples
     --------
@@ -567,6 +570,47 @@ such arrays, default=None
             classes, as far as the losses allow.
         """
         return tensors.give_back(spread(self._decision_values(X)), X)
+
+    def certified(self, X: Any) -> BoolArray:
+        """Which predicted labels the duality gap guarantees to be those of the exact optimum.
+
+        However early the solver stopped, differences of decision values are no further than
+        :math:`\\sqrt{2 \\, gap \\, k(x, x)}` from the optimum's: a label that leads by more is
+        certain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`. The kernel must be positive semi-definite, and
+            not precomputed.
+
+        Returns
+        -------
+        certified : ndarray of shape (n_samples,)
+            Whether `predict` gives the label of the exact optimum.
+        """
+        ahead = tensors.to_host(leads(self._decision_values(X))).max(axis=1)
+        kernel = self.model_.kernel
+        if kernel.is_precomputed:
+            raise ValueError(
+                "Labels of a precomputed kernel cannot be certified: k(x, x) is not known."
+            )
+        if not (kernel.is_psd_by_construction or callable(kernel.name)):
+            raise ValueError(
+                f"Labels of kernel={kernel.name!r} cannot be certified: it is not positive "
+                "semi-definite."
+            )
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64}
+        points = validate_data(self, tensors.to_host(X), reset=False, **options)
+        return is_certified(ahead, self.dual_gap_, kernel.diagonal(points))
+
+    @property
+    def predict_proba(self) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__} has no predict_proba. For probabilities calibrate it: "
+            "sklearn.calibration.CalibratedClassifierCV(UniversumSVC(), ensemble=False)"
+            ".fit(X, y, universum=(U,))."
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that belong to a class.

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from musvm._input.reading import universum_parts
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import BoolArray, FloatArray
 from musvm._sklearn import fit_context, routing_enabled
 
 
@@ -163,6 +163,22 @@ default=None
             The projections of the last step.
         """
         return self._apply("projections", X)
+
+    @_last_step_has("certified")
+    def certified(self, X: Any) -> BoolArray:
+        """Which predicted labels the duality gap guarantees to be those of the exact optimum.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The points.
+
+        Returns
+        -------
+        certified : ndarray of shape (n_samples,)
+            What the last step certifies.
+        """
+        return self._apply("certified", X)
 
 
 def _given(universum: Any) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def test_groups_stay_together_whatever_those_of_the_universum():
     assert split.get_n_splits(Z, LABELS, groups) == 3
 
 
+@pytest.mark.filterwarnings("ignore:No row of y has universum_label='universum':UserWarning")
 @given(st.lists(st.sampled_from(["a", "b", None]), min_size=8, max_size=30), st.integers(2, 4))
 def test_every_training_row_is_tested_once_and_no_universum_row_ever(marks, n_splits):
     labels = np.array(["universum" if mark is None else mark for mark in marks])

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from musvm._input.digests import row_digests
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._messages import warn_user
 from musvm._sklearn import check_sample_weight, get_feature_names
 
 UNIVERSUM = -1
@@ -111,6 +112,8 @@ def collect(
     parts = universum_parts(universum)
     _require_one_form(parts, y, estimator.universum_label, precomputed)
     classes, codes = encode_labels(y, estimator.universum_label)
+    if not parts and estimator.universum_label is not None and (codes != UNIVERSUM).all():
+        warn_user(f"{nothing_marked(classes, estimator.universum_label)}: this is a plain SVM.")
     U = [read_part(part) for part in parts]
     m = sum(part.shape[0] for part in U)
     return FitData(
@@ -242,6 +245,13 @@ def encode_labels(y: Any, universum_label: Any) -> tuple[Any, IntArray]:
     codes = np.full(len(y), UNIVERSUM, dtype=np.intp)
     codes[~marked] = inverse
     return classes, codes
+
+
+def nothing_marked(classes: Any, universum_label: Any) -> str:
+    """That the universum label was not found, and what was."""
+    found = ", ".join(map(repr, np.asarray(classes[:5]).tolist()))
+    more = ", ..." if len(classes) > 5 else ""
+    return f"No row of y has universum_label={universum_label!r}, only {found}{more}"
 
 
 def _of_one_type(labels: Any) -> Any:

@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import column_or_1d
 
-from musvm._input.reading import is_universum
+from musvm._input.reading import is_universum, nothing_marked
 from musvm._input.tensors import IntArray
+from musvm._messages import warn_user
 from musvm._sklearn import safe_indexing
 
 
@@ -111,6 +112,9 @@ class UniversumSplit(BaseEstimator):
         if marked.all():
             raise ValueError("y holds only the universum label, so there is nothing to split.")
         rows = np.flatnonzero(~marked)
+        if len(rows) == len(labels):
+            found = nothing_marked(np.unique(labels.astype(str)), self.universum_label)
+            warn_user(f"{found}: these are splits of all rows.")
         # Labels that share an array with a universum label of another type are objects.
         y = np.array(labels[rows].tolist())
         X, groups = (None if part is None else safe_indexing(part, rows) for part in (X, groups))
