@@ -160,7 +160,7 @@ def test_the_page_about_the_shell_lists_every_command():
     app = pytest.importorskip("musvm.cli", reason="needs the extra 'cli'").app
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     page = (ROOT / "docs" / "user_guide" / "shell.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `musvm (\w+)` \|", page, re.MULTILINE)) == commands
+    assert set(re.findall(r"^\| `musvm ([\w-]+)` \|", page, re.MULTILINE)) == commands
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

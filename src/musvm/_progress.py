@@ -79,8 +79,9 @@ class Progress:
         text = f"{self.label}: {self.done}"
         if self.total > 0:
             share = min(self.done / self.total, 1.0)
-            left = elapsed / share - elapsed if share > 0 else float("nan")
-            text = f"{self.label}: {share:4.0%}, {left:.0f} s left"
+            text = f"{self.label}: {share:4.0%}"
+            if share > 0:
+                text += f", {elapsed / share - elapsed:.0f} s left"
         end = "\r" if self._is_terminal else "\n"
         print(f"{text:<70}", end=end, file=sys.stderr, flush=True)
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 pytest.importorskip("typer", reason="the command line needs typer")
 pytest.importorskip("pandas", reason="tables need pandas")
@@ -41,6 +40,7 @@ other draws of this size the search finds no gain and leaves the universum out.
 """
 
 STEPS = [
+    ("The tables:", "musvm example-tables"),
     (
         "Is the universum worth a try? A plain SVM is fitted, and asked what it makes of it.",
         "musvm diagnose digits.csv --target digit --universum-label other --no-scale",
@@ -64,20 +64,6 @@ STEPS = [
 ]
 
 
-def write_tables(folder: Path) -> None:
-    """digits.csv and new.csv, in an order drawn with a fixed seed."""
-    X, digit = load_digits(return_X_y=True)
-    names = [f"pixel_{row}{column}" for row in range(8) for column in range(8)]
-    frame = pandas.DataFrame(X.astype(int), columns=names).assign(digit=digit.astype(str))
-    frame = frame.iloc[np.random.RandomState(1).permutation(len(frame))]
-    is_class = frame["digit"].isin(["3", "5", "8", "9"])
-    classes, others = frame[is_class], frame[~is_class].assign(digit="other")
-    training = classes.groupby("digit").head(10)
-    pandas.concat([training, others[:300]]).to_csv(folder / "digits.csv", index=False)
-    unseen = classes.drop(training.index)
-    pandas.concat([unseen[:200], others[300:400]]).to_csv(folder / "new.csv", index=False)
-
-
 def run(command: str, folder: Path) -> str:
     """What a user sees of a command: both streams, in the order in which they are written."""
     result = subprocess.run(
@@ -93,7 +79,6 @@ def run(command: str, folder: Path) -> str:
 
 
 def make_transcript(folder: Path) -> str:
-    write_tables(folder)
     parts = [INTRODUCTION]
     for explanation, command in STEPS:
         parts.append(f"{explanation}\n\n```console\n$ {command}\n{run(command, folder)}```\n")

@@ -12,6 +12,18 @@ wrong; 130 interrupted.
 from musvm.cli._app import app
 
 # Each of these registers its subcommand with the app.
-from musvm.cli import diagnose, fit, predict, inspect, loo, export, demo, reproduce  # isort: skip
+from musvm.cli import diagnose, fit, predict, inspect, loo, export  # isort: skip
+from musvm.cli import example_tables, demo, reproduce  # isort: skip
 
-__all__ = ["app", "demo", "diagnose", "export", "fit", "inspect", "loo", "predict", "reproduce"]
+__all__ = [
+    "app",
+    "demo",
+    "diagnose",
+    "example_tables",
+    "export",
+    "fit",
+    "inspect",
+    "loo",
+    "predict",
+    "reproduce",
+]

@@ -36,6 +36,19 @@ class Tables:
     universa: list[Table]
 
 
+def check_readable(*sources: str) -> None:
+    """Say first, before anything about other files, that a table is not there or is none."""
+    for source in sources:
+        if source == STANDARD_INPUT:
+            continue
+        try:
+            is_folder, _ = Path(source).is_dir(), Path(source).stat()
+        except OSError as error:
+            fail(f"{source[:200]}: cannot be read: {error.strerror}")
+        if is_folder:
+            fail(f"{source}: is a folder, not a table")
+
+
 def read_table(source: str, layout: Layout, format: str | None) -> Table:
     """Read a table and print what its reader has to say."""
     table = read(source, layout, format)
@@ -54,6 +67,13 @@ def read_tables(
     """Read a labelled table, and universa with the same columns or marked by a label in it."""
     if [train, *universum].count(STANDARD_INPUT) > 1:
         raise typer.BadParameter("standard input can be read only once", param_hint="--universum")
+    for source in universum:
+        if source != STANDARD_INPUT and Path(source).resolve() == Path(train).resolve():
+            raise typer.BadParameter(
+                f"{source} is the table of the classes, and a universum belongs to none of them; "
+                "rows that a label marks in it are named by --universum-label",
+                param_hint="--universum",
+            )
     if universum and label is not None:
         raise typer.BadParameter(
             "the universum is either in files or marked by a label", param_hint="--universum"
@@ -224,11 +244,17 @@ def apply_model(model: Any, table: Table, path: Path) -> Values:
 
 def check_writable(path: Path, *, force: bool, option: str) -> None:
     """Find out before the work, not after it, that a file cannot be written."""
-    if path.is_dir():
+    try:
+        is_folder, has_folder = path.is_dir(), path.absolute().parent.is_dir()
+        exists = path.exists()
+    except OSError as error:  # a name that is too long, or a folder that may not be looked into
+        reason = f"{str(path)[:60]}... cannot be written: {error.strerror}"
+        raise typer.BadParameter(reason, param_hint=option) from None
+    if is_folder:
         raise typer.BadParameter(f"{path} is a folder", param_hint=option)
-    if not path.absolute().parent.is_dir():
+    if not has_folder:
         raise typer.BadParameter(f"no such folder: {path.parent}", param_hint=option)
-    if path.exists() and not force:
+    if exists and not force:
         raise typer.BadParameter(
             f"{path} exists; pass --force to replace it, or another name", param_hint=option
         )

@@ -11,7 +11,14 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import Tables, check_writable, read_tables, training_layout, writing
+from musvm.cli._files import (
+    Tables,
+    check_readable,
+    check_writable,
+    read_tables,
+    training_layout,
+    writing,
+)
 from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_facts, print_json
 from musvm.cli._training import (
     Prepared,
@@ -108,6 +115,7 @@ def fit(
     layout = training_layout(
         target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
+    check_readable(train, *(universum or []))
     _check_outputs(out, report, force)
     if nested == 1:
         raise typer.BadParameter("use 2 or more folds", param_hint="--nested")
