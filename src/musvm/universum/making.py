@@ -19,6 +19,7 @@ from sklearn.utils import check_array, check_random_state, check_X_y
 
 from musvm._input.tensors import IntArray
 from musvm._sklearn import Interval, StrOptions, validate_params
+from musvm.universum._frames import like
 
 FLOATS = [np.float64, np.float32]
 COUNT = [Interval(Integral, 1, None, closed="left")]
@@ -53,8 +54,8 @@ def random_average(
 
     Returns
     -------
-    universum : {ndarray, sparse array} of shape (m, n_features)
-        The averages; a CSR array if `X` is sparse.
+    universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
+        The averages; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one.
 
     Examples
     --------
@@ -62,6 +63,7 @@ def random_average(
     >>> random_average([[0.0, 2.0], [4.0, 0.0]], ["a", "b"], m=1)
     array([[2., 1.]])
     """
+    given = X
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -80,7 +82,7 @@ def random_average(
         ),
         shape=(m, X.shape[0]),
     )
-    return weights @ X
+    return like(given, weights @ X)
 
 
 def _one_row_of_each_class(codes: IntArray, m: int, rng: np.random.RandomState) -> IntArray:
@@ -120,8 +122,8 @@ def random_noise(
 
     Returns
     -------
-    universum : {ndarray, sparse array} of shape (m, n_features)
-        The noise; a CSR array if `X` is sparse.
+    universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
+        The noise; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one.
 
     Examples
     --------
@@ -130,13 +132,14 @@ def random_noise(
     array([[0., 5.],
            [0., 5.]])
     """
+    given = X
     X = check_array(X, accept_sparse="csc", dtype=FLOATS)
     rng = check_random_state(random_state)
     columns = sp.csc_array(X, copy=True)
     columns.sum_duplicates()
     columns.eliminate_zeros()
     U = _shuffled(columns, m, rng) if kind == "shuffled" else _uniform(columns, m, rng)
-    return sp.csr_array(U) if sp.issparse(X) else U.toarray()
+    return sp.csr_array(U) if sp.issparse(X) else like(given, U.toarray())
 
 
 def _uniform(X: Any, m: int, rng: np.random.RandomState) -> Any:

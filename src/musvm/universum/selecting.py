@@ -22,6 +22,7 @@ from sklearn.utils import check_array, check_X_y
 from musvm._input.tensors import FloatArray
 from musvm._sklearn import HasMethods, validate_params
 from musvm.projections import decision_values
+from musvm.universum._frames import rows
 from musvm.universum.making import COUNT, FLOATS
 
 
@@ -63,8 +64,8 @@ def select_in_between(
 
     Returns
     -------
-    universum : {ndarray, sparse array} of shape (m, n_features)
-        The selected candidates, best first.
+    universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
+        The selected candidates, best first; rows of the DataFrame if `candidates` is one.
 
     indices : ndarray of shape (m,)
         Their rows in `candidates`. Only if `return_indices` is True.
@@ -77,6 +78,7 @@ def select_in_between(
     array([[2., 1.]])
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS)
+    given = candidates
     candidates = check_array(candidates, accept_sparse="csr", dtype=FLOATS, input_name="candidates")
     n_candidates, n_features = candidates.shape
     if n_features != X.shape[1]:
@@ -88,7 +90,8 @@ def select_in_between(
     else:
         distance = np.ptp(decision_values(clone(estimator).fit(X, y), candidates), axis=1)
     indices = distance.argsort(kind="stable")[:m]
-    return (candidates[indices], indices) if return_indices else candidates[indices]
+    selected = rows(given, candidates, indices)
+    return (selected, indices) if return_indices else selected
 
 
 def _distance_to_the_farthest_mean(X: Any, y: Any, candidates: Any) -> FloatArray:
