@@ -9,6 +9,7 @@ import subprocess
 from importlib.metadata import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from musvm.experiments import curves
@@ -22,15 +23,18 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_python_example_runs_as_written(capsys):
+def test_python_example_wins_what_the_readme_says(capsys):
     (example,) = blocks("python")
     names: dict = {}
     exec(compile(example, "README.md", "exec"), names)
-    accuracy, gap = map(float, re.findall(r"\d\S*", capsys.readouterr().out))
-    right = names["model"].predict(names["X_test"]) == names["y_test"]
-    assert accuracy == pytest.approx(right.mean())
-    assert accuracy > 0.9, "guessing gives 0.25; the demo's errors are a few per cent"
-    assert 0 <= gap <= names["model"].tol
+    printed = re.findall(r"(\d+) errors on (\d+) new images", capsys.readouterr().out)
+    (plain, n), (model, again) = [tuple(map(int, line)) for line in printed]
+    digits = names["digits"]
+    assert n == again == len(digits.target_test)
+    for errors, clf in ((plain, names["plain"]), (model, names["model"])):
+        assert errors == np.sum(clf.predict(digits.data_test) != digits.target_test)
+    assert model < plain < 0.1 * n, "guessing makes three errors in four"
+    assert f"prints {plain} errors for the plain SVM and {model} with the universum" in README
 
 
 def test_example_fits_on_ten_lines():
