@@ -172,8 +172,9 @@ def section(results: Record) -> str:
         parts.append(verdict(conditions["setting"], results["cells"]))
     if conditions["table"] == "timing":
         parts.append(
-            "Selection only, one process with one thread. The paper's times are of another machine "
-            "and another\nsolver, so only the shares can be compared."
+            "Selection only, one process with one thread. Shares are of CPU seconds, which other "
+            "programs disturb\nless. The paper's times are of another machine and another solver, "
+            "so only the shares can be compared."
         )
     return "\n\n".join(parts) + "\n"
 
