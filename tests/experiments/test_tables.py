@@ -234,3 +234,7 @@ def test_the_committed_page_is_what_its_results_file_makes(path):
     assert page == PAGES[path.stem](read_results(path))
     for figure in re.findall(r"\]\((\w[^)]*\.png)\)", page):
         assert 0 < (RESULTS / figure).stat().st_size < 300_000
+
+
+def test_every_study_has_its_page():
+    assert {path.stem for path in FILES} == set(PAGES)
