@@ -123,22 +123,25 @@ class UniversumSVC(ClassifierMixin, BaseEstimator):
         1. With an intercept the decision values of an RBF kernel no longer vanish far from the
         data, so that the region where `universum_score` exceeds a threshold need not be bounded.
 
-    solver : {'auto', 'gram', 'working-set', 'linear'}, default='auto'
+    solver : {'auto', 'gram', 'working-set', 'linear', 'interior'}, default='auto'
         'gram' holds the whole kernel matrix and takes Newton steps: exact to many digits, and
         the fastest up to a few thousand points. 'working-set' computes kernel rows as it needs
         them: for many points. 'linear' is for the linear kernel and many points: it keeps
-        weights and computes no kernels at all. 'auto' chooses by the number of points and the
-        kernel. All of them stop at the same `tol`.
+        weights and computes no kernels at all. 'interior' takes interior-point steps, few of them
+        whatever C is: for linear kernels with far fewer features than points, and kernel matrices
+        of low rank. 'auto' weighs what each would cost. All of them stop at the same `tol`.
 
     cache_size : float, default=4000
         Largest size of the kernel cache of 'working-set', in MB. Memory is taken as rows are
         computed, so small problems take less.
 
     tol : float, default=1e-4
-        Relative duality gap, `dual_gap_ / objective_`, at which the solver stops.
+        Relative duality gap at which the solver stops: `dual_gap_` is at most `tol` times
+        `objective_`, and at most `tol` times what the model gains over one that knows nothing,
+        whose objective is the sum of C over the training points. So it means the same at every C.
 
     max_iter : int, default=1000
-        Largest number of rounds of the solver.
+        Largest number of rounds of the solver, or of steps of the interior-point method.
 
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the points. None is a fixed order as well.
