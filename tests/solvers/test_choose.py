@@ -7,12 +7,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits, load_wine, make_classification
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
+from musvm.solvers.factors import pivoted_cholesky
 
 SOLVERS = ("gram", "working-set")
 
@@ -153,10 +154,13 @@ def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
             return _original(*arguments, **options)
 
         monkeypatch.setattr(paths, name, spy)
-    UniversumSVC(gamma=0.2).fit(X, y, universum=U)
+    UniversumSVC(gamma=0.2).fit(X[:400], y[:400])
+    assert taken == ["solve"]
+    UniversumSVC(gamma=0.2, tol=1e-6).fit(X, y, universum=U)
+    assert taken == ["solve", "solve"], "working sets do not try tight tolerances"
     monkeypatch.setattr(paths, "GRAM_LIMIT", 1000)
     UniversumSVC(gamma=0.2).fit(X, y, universum=U)
-    assert taken == ["solve", "solve_by_working_sets"]
+    assert taken == ["solve", "solve", "solve_by_working_sets"]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -232,3 +236,56 @@ def test_an_asymmetric_matrix_is_refused_wherever_it_is(place):
     model = UniversumSVC(kernel="precomputed", solver="working-set")
     with pytest.raises(ValueError, match="not symmetric: an entry and its mirror image differ"):
         model.fit(K, y)
+
+
+# ---------------------------------------------------------------------------------------------
+# Changing paths
+
+
+def _counting(monkeypatch, name):
+    """Count the calls of a solver that `choose` knows by this name."""
+    called, solver = [], getattr(paths, name)
+
+    def counted(*args, **kwargs):
+        called.append(kwargs.get("alpha"))
+        return solver(*args, **kwargs)
+
+    monkeypatch.setattr(paths, name, counted)
+    return called
+
+
+def test_working_sets_hand_their_alpha_on(monkeypatch):
+    """After too few rounds to converge, Newton steps go on from where they are."""
+    monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
+    monkeypatch.setattr(paths, "TRIAL_ROUNDS", 1)
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    started = _counting(monkeypatch, "solve_with_gram")
+    model = UniversumSVC(100.0, gamma=0.01).fit(X, y)
+    reference = UniversumSVC(100.0, gamma=0.01, solver="gram", tol=1e-8).fit(X, y)
+    assert len(started) == 1
+    assert np.abs(started[0]).max() > 0.0
+    assert model.converged_
+    assert model.n_iter_ > 1
+    assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)
+
+
+@pytest.mark.parametrize(("C", "expected"), [(1e-4, ["solve_linear"]), (10.0, ["solve_interior"])])
+def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewhere(
+    C, expected, monkeypatch
+):
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    calls = {name: _counting(monkeypatch, name) for name in ("solve_linear", "solve_interior")}
+    assert UniversumSVC(C, kernel="linear").fit(X, y).converged_
+    assert [name for name, called in calls.items() if called] == expected
+
+
+def test_a_gram_matrix_of_low_rank_is_recognised():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(40, 3))
+    found = pivoted_cholesky(Z @ Z.T, 5)
+    np.testing.assert_allclose(found @ found.T, Z @ Z.T, atol=1e-10)
+    assert found.shape == (40, 3)
+    assert pivoted_cholesky(Z @ Z.T, 2) is None
+    assert pivoted_cholesky(np.array([[0.0, 1.0], [1.0, 0.0]]), 2) is None, "indefinite"

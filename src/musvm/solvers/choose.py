@@ -14,8 +14,9 @@ taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is smal
 for the linear kernel and "working-set" for all others. All of them stop at the same relative
 duality gap, and all certify it with decision values computed in doubles.
 
-A path that does not get there hands its alpha on: where rounding ends the interior-point method
-too early, Newton steps with the whole Gram matrix go on from its point.
+A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
+on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS; they
+also do where rounding ends the interior-point method too early.
 """
 
 from __future__ import annotations
@@ -44,12 +45,15 @@ from musvm.solvers.working_set import solve_by_working_sets
 Solver = Literal["auto", "gram", "working-set", "linear", "interior"]
 
 GRAM_LIMIT = 3000
-# The interior-point method takes over up to so many equations, r (L - 1), where points are so many
-# times as many as columns. With more columns the Gram matrix has few small eigenvalues, and Newton
-# steps need few rounds.
+# The interior-point method takes over up to so many equations, r (L - 1), and no more than there are
+# points, where these are so many times as many as columns. With more columns the Gram matrix has
+# few small eigenvalues, and Newton steps need few rounds.
 MOST_EQUATIONS, POINTS_PER_COLUMN = 1200, 2
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 20
+# Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
+# ill-conditioned or the tolerance tight: they get so many rounds to prove it.
+TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 500, 25, 1e-5
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
@@ -114,7 +118,8 @@ def choose(
 
 def most_columns(n_points: int, n_classes: int) -> int:
     """With how many columns the interior-point method is the one to take."""
-    return min(MOST_EQUATIONS // (n_classes - 1), n_points // POINTS_PER_COLUMN)
+    most_equations = min(MOST_EQUATIONS, n_points)
+    return min(most_equations // (n_classes - 1), n_points // POINTS_PER_COLUMN)
 
 
 def stays_on_device(n_points: int, kernel: Any, solver: Solver) -> bool:
@@ -147,11 +152,10 @@ def solve_points(
     )  # fmt: skip
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     order: dict[str, Any] = {"random_state": random_state}
+    if path == "gram" and solver == "gram":
+        return solve(problem.with_gram(), **options, **order)
     if path == "gram":
-        with_gram = problem.with_gram()
-        if solver == "gram":
-            return solve(with_gram, **options, **order)
-        return solve_with_gram(with_gram, **options, **order)
+        return _solve_small(problem, cache_size, options, order)
     problem = _with_constant_column(problem) if path != "working-set" else problem
     with workers() as team:
         if path == "interior":
@@ -170,6 +174,26 @@ def _feasible(alpha: FloatArray, rows: DualRows) -> FloatArray:
     nearest = np.array(alpha.T, dtype=np.float64, order="C")
     project_rows(nearest, rows.y, rows.caps, rows.is_max)
     return nearest.T
+
+
+def _solve_small(
+    problem: PointProblem, cache_size: float, options: dict[str, Any], order: dict[str, Any]
+) -> DualSolution:
+    """With the whole Gram matrix; working sets may try first, and hand their alpha on."""
+    kernel, tried = problem.kernel, None
+    may_try = kernel.is_psd_by_construction and kernel.name != "linear"
+    if may_try and len(problem.rows) >= TRIAL_POINTS and options["tol"] >= TRIAL_TOL:
+        rounds = min(TRIAL_ROUNDS, options["max_iter"])
+        with workers() as team:
+            backend = _backend(problem, 1e6 * cache_size, team)
+            tried = solve_by_working_sets(
+                problem.dual, backend, **options | {"max_iter": rounds}, **order
+            )
+        if tried.converged or rounds == options["max_iter"]:
+            return tried
+    alpha = None if tried is None else tried.alpha
+    solution = solve_with_gram(problem.with_gram(), alpha=alpha, **options, **order)
+    return solution if tried is None else _joined(tried, solution)
 
 
 def _solve_interior(
@@ -254,9 +278,16 @@ def _finished(
     """Go on from a solution with Newton steps, for some rounds; the better of both."""
     rounds = min(LAST_ROUNDS, options["max_iter"])
     final = solve(problem, alpha=found.alpha, **options | {"max_iter": rounds}, **order)
-    best = min(found, final, key=lambda solution: solution.relative_gap)
+    return _joined(found, final)
+
+
+def _joined(first: DualSolution, second: DualSolution) -> DualSolution:
+    """The better of two solutions, with the rounds of both."""
+    best = min(second, first, key=lambda solution: solution.relative_gap)
     return replace(
-        best, n_rounds=found.n_rounds + final.n_rounds, history=[*found.history, *final.history]
+        best,
+        n_rounds=first.n_rounds + second.n_rounds,
+        history=[*first.history, *second.history],
     )
 
 
