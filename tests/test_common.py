@@ -25,7 +25,7 @@ ESTIMATORS = [
         [0.1, 10.0],
         gammas=[0.01],
         criterion="loo-estimate",
-        joint=True,
+        n_steps=1,
         universum_label=99,
         random_state=3,
     ),

