@@ -445,7 +445,6 @@ def test_an_estimate_that_folds_contradict_is_not_shown():
     search.fit(X, y, universum=U)
     model = UniversumSVC(2.0, kernel="linear").fit(X, y, universum=U)
     assert loo_error(model, X, y, U, method="loo-estimate").error < 0.5
-    assert loo_error(model, X, y, U, method="loo").error > 0.8
     found = search.comparison_
     assert found.criterion == "5-fold cross-validation error"
     assert found.universum.error > 0.8
