@@ -1,14 +1,13 @@
 """What does a criterion select, and how far is it from the exact leave-one-out error?
 
     python benchmarks/criteria.py [--quick] [--jobs N] [--partitions N]
-    python benchmarks/criteria.py --development      # other partitions: which rule is best?
 
 Ten random partitions of the traffic signs '30', '70', '80' (linear kernel; universum 'no entry'
 or 'road work') and of handwritten digits 0-3 (RBF kernel; universum letters 'a' or 'i'), in the
 paper's sizes. On each, `UniversumSVCCV` selects in the paper's two steps by every criterion, and
 all combinations of C, "no universum" and Delta are tested.
 
-The rule that it follows was chosen with `--development`, on partitions that no other table reports.
+The rule that it follows was chosen with `rules.py`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from musvm.search.choose import Rule, best_plain, best_with_universum, paired_gain
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 from _shared import Report, Table, data_file
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm.search.steps import SPANS
 
 CRITERIA = ("span", "span-2016", "loo-estimate", "loo", 5)
 CS = (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 DELTAS = (0.0, 0.01, 0.05, 0.1)
 UNIVERSUM = -1
-FIRST_DEVELOPMENT_SEED = 1000
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ class Outcome:
 
     Attributes
     ----------
-    searches : a search by every criterion: in two steps, or of all cells for development
+    searches : a search by every criterion, in two steps
     test_errors : of all cells, by their parameters
     in_exact_cells : the errors that every criterion finds in the cells of the exact search
     """
@@ -140,24 +136,12 @@ class Outcome:
         errors = [self.test_errors[name_of(params)] for params in (chosen, plain)]
         return *errors, search.universum_helps_
 
-    def selected_by(self, rule: Rule, criterion: Any) -> tuple[float, float, bool]:
-        """The same by any rule, which the two-step search would follow if it were its own."""
-        results = self.searches[criterion].results_
-        plain = best_plain(results, rule)
-        universum = best_with_universum(results, plain, rule)
-        judge = "loo-estimate" if criterion in SPANS else criterion
-        wrong = self.searches[judge].left_out_errors_
-        gain = paired_gain(wrong[plain], wrong[universum], np.ones(wrong.shape[1]))
-        best = universum if rule.is_gain(*gain) else plain
-        errors = [self.test_errors[name_of(results["params"][k])] for k in (best, plain)]
-        return *errors, best != plain
-
 
 def name_of(params: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(params.items()))
 
 
-def judge(partition: Partition, criteria: tuple[Any, ...], development: bool) -> Outcome:
+def judge(partition: Partition, criteria: tuple[Any, ...]) -> Outcome:
     """Search by every criterion, and test all cells."""
     with TemporaryDirectory() as folder:  # the searches share their fits
 
@@ -165,15 +149,17 @@ def judge(partition: Partition, criteria: tuple[Any, ...], development: bool) ->
             return UniversumSVCCV(
                 kernel="precomputed",
                 deltas=DELTAS,
+                universum_weights=["balanced"],
+                n_steps=2,
                 universum_label=UNIVERSUM,
                 criterion=criterion,
                 memory=folder,
                 **parameters,
             ).fit(partition.gram, partition.y)
 
-        searches = {criterion: search(criterion, joint=development) for criterion in criteria}
+        searches = {criterion: search(criterion) for criterion in criteria}
         in_exact_cells = {}
-        if not development and "loo" in criteria:
+        if "loo" in criteria:
             exact = searches["loo"]
             for criterion, found in searches.items():
                 if found.results_["C"][-1] != exact.results_["C"][-1]:
@@ -187,7 +173,9 @@ def errors_in_cells(exact: UniversumSVCCV, searches: Sequence[UniversumSVCCV]) -
     known = {
         name_of(params): error
         for search in searches
-        for params, error in zip(search.results_["params"], search.results_["error"], strict=True)
+        for params, error in zip(
+            search.results_["params"], search.results_["criterion"], strict=True
+        )
     }
     return np.array([known[name_of(params)] for params in exact.results_["params"]])
 
@@ -206,10 +194,10 @@ def errors_of_all_cells(partition: Partition) -> dict[Any, float]:
 
 
 def outcomes_of(
-    study: Study, seeds: range, criteria: tuple[Any, ...], development: bool, n_jobs: int
+    study: Study, seeds: range, criteria: tuple[Any, ...], n_jobs: int
 ) -> list[Outcome]:
     X, target = study.load()
-    tasks = (delayed(judge)(draw(study, X, target, s), criteria, development) for s in seeds)
+    tasks = (delayed(judge)(draw(study, X, target, s), criteria) for s in seeds)
     return Parallel(n_jobs=n_jobs, verbose=10)(tasks)
 
 
@@ -278,28 +266,6 @@ def distance_table(results: dict[str, list[Outcome]], criteria: tuple[Any, ...])
     return table
 
 
-def rule_table(study: Study, outcomes: list[Outcome], criteria: tuple[Any, ...]) -> Table:
-    table = Table(
-        f"Rules: {study.name}",
-        ["criterion", "ties of C", "ties of C*/C, Δ", "gate", "error %", "plain SVM %",
-         "difference", "s.e. of it", "universum chosen"],
-        f"{len(outcomes)} partitions for development. A gate of g asks for a gain of more than g "
-        "standard errors of the paired difference; a negative one is passed by ties and even by "
-        "losses of as many standard errors. Spans leave this comparison to loo-estimate.",
-    )  # fmt: skip
-    for criterion, plain_ties, universum_ties, gate in product(
-        criteria, ("C", "hinge"), ("weight", "hinge"), (-1.0, 0.0, 0.5, 1.0, 1.5, 2.0)
-    ):
-        rule = Rule(plain_ties=plain_ties, universum_ties=universum_ties, gate=gate)
-        chosen, plain, used = zip(*(o.selected_by(rule, criterion) for o in outcomes), strict=True)
-        table.add(
-            criterion_name(criterion), plain_ties, universum_ties, gate,
-            mean_and_error(chosen)[0], mean_and_error(plain)[0],
-            *mean_and_error(np.subtract(chosen, plain)), f"{sum(used)} of {len(used)}",
-        )  # fmt: skip
-    return table
-
-
 def criterion_name(criterion: Any) -> str:
     return f"{criterion}-fold CV" if isinstance(criterion, int) else criterion
 
@@ -310,7 +276,6 @@ def criterion_name(criterion: Any) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small problems: does it run?")
-    parser.add_argument("--development", action="store_true", help="compare rules instead")
     parser.add_argument("--partitions", type=int, default=None, help="ten if not given")
     parser.add_argument("--only", help="studies whose name contains this")
     parser.add_argument("--criteria", nargs="+", default=CRITERIA, help="all if not given")
@@ -320,20 +285,16 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="The solver stopped|.* did not reach tol")
     criteria = tuple(int(c) if str(c).isdigit() else c for c in arguments.criteria)
     n_partitions = arguments.partitions or (2 if arguments.quick else 10)
-    first = FIRST_DEVELOPMENT_SEED if arguments.development else 0
-    kind = "rules" if arguments.development else "criteria"
-    report = Report(kind, "What the criteria select", quick=arguments.quick)
+    report = Report("criteria", "What the criteria select", quick=arguments.quick)
     results = {}
     for study in studies(arguments.quick):
         if arguments.only and arguments.only not in study.name:
             continue
-        seeds = range(first, first + n_partitions)
-        outcomes = outcomes_of(study, seeds, criteria, arguments.development, arguments.jobs)
+        outcomes = outcomes_of(study, range(n_partitions), criteria, arguments.jobs)
         results[study.name] = outcomes
-        table = rule_table if arguments.development else selection_table
-        report.add(table(study, outcomes, criteria))
+        report.add(selection_table(study, outcomes, criteria))
         report.store()  # what is finished, if the rest is interrupted
-    if "loo" in criteria and not arguments.development:
+    if "loo" in criteria:
         report.add(distance_table(results, criteria))
     report.store()
 
