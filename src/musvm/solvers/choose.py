@@ -45,9 +45,9 @@ from musvm.solvers.working_set import solve_by_working_sets
 Solver = Literal["auto", "gram", "working-set", "linear", "interior"]
 
 GRAM_LIMIT = 3000
-# The interior-point method takes over up to so many equations, r (L - 1), and no more than there are
-# points, where these are so many times as many as columns. With more columns the Gram matrix has
-# few small eigenvalues, and Newton steps need few rounds.
+# The interior-point method takes over up to so many equations, r (L - 1), and no more than there
+# are points, where these are so many times as many as columns. With more columns the Gram matrix
+# has few small eigenvalues, and Newton steps need few rounds.
 MOST_EQUATIONS, POINTS_PER_COLUMN = 1200, 2
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 20
