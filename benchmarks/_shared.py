@@ -30,7 +30,7 @@ RESULTS = REPOSITORY / "benchmarks" / "results"
 PACKAGES = ("musvm", "numpy", "scipy", "scikit-learn", "clarabel")
 
 # The literal programs that our solver is compared with are the tests' own.
-sys.path.insert(0, str(REPOSITORY / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
 
 
 # ---------------------------------------------------------------------------------------------
