@@ -588,11 +588,10 @@ def _require_consistent(model: Any) -> None:
         raise ValueError("the number of classes differs between its arrays")
     if any(index.dtype.kind != "i" or index.ndim != 1 for index in rows):
         raise ValueError("the support is no list of rows")
-    if (
-        len(rows[0]) != fitted.n_training_support
-        or sum(map(len, rows)) != s
-        or any(np.any(index < 0) for index in rows)
-    ):
+    n_training = fitted.n_training_support
+    if type(n_training) is not int or not 0 <= n_training <= s:
+        raise ValueError("its number of training rows is not one of its support vectors")
+    if sum(map(len, rows)) != s or any(np.any(index < 0) for index in rows):
         raise ValueError("the number of support vectors differs between its arrays")
     if model.kernel != "precomputed":
         shape = _matrix(model.support_vectors_).shape
@@ -601,7 +600,7 @@ def _require_consistent(model: Any) -> None:
         if model.kernel == "linear" and _matrix(fitted.weights).shape != (L, shape[1]):
             raise ValueError("its weights do not match its features")
     if model.kernel != "linear" and fitted.weights is not None:
-        raise ValueError("it has weights that its kernel has no use for")
+        raise ValueError("it has weights, which belong to a linear kernel")
     if not np.isfinite(float(fitted.kernel.gamma)):
         raise ValueError("gamma is not finite")
 
