@@ -220,8 +220,8 @@ def make_universum_pipeline(
     >>> X, y = load_wine(return_X_y=True)
     >>> X, y, universum = X[y < 2], y[y < 2], X[y == 2]
     >>> pipe = make_universum_pipeline(StandardScaler(), UniversumSVC())
-    >>> pipe.fit(X[::2], y[::2], universum=universum).score(X[1::2], y[1::2])
-    1.0
+    >>> round(pipe.fit(X[::2], y[::2], universum=universum).score(X[1::2], y[1::2]), 2)
+    0.95
 
     In a search the universum is passed in a tuple, which is never split into folds.
 
