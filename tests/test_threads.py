@@ -97,9 +97,10 @@ def test_the_limit_is_restored_whoever_leaves_last():
         thread = threading.Thread(target=first, args=(0,))
         thread.start()
         second()
-        assert blas_threads() == 2
+        restored = blas_threads()
         done.set()
         thread.join()
+        assert restored == 2
 
 
 class PerThread:
