@@ -46,6 +46,7 @@ def asymmetric(A, B):
 @pytest.mark.parametrize(
     "model", [UniversumSVC(kernel=asymmetric), UniversumSVCCV([1.0], kernel=asymmetric)]
 )
+@pytest.mark.filterwarnings("ignore:The universum lies far outside")
 def test_a_kernel_that_is_asymmetric_with_the_universum_is_refused(model):
     far = U + np.array([100.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="not symmetric"):

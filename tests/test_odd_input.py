@@ -235,8 +235,9 @@ def test_universum_label_that_became_a_string():
     refused(message, np.vstack([X, U]), y, parameters={"universum_label": -1})
 
 
-def test_universum_label_that_is_absent_leaves_the_plain_svm():
-    clf = UniversumSVC(universum_label=-1).fit(X, Y)
+def test_universum_label_that_is_absent_leaves_the_plain_svm_and_says_so():
+    with pytest.warns(UserWarning, match="No row of y has universum_label=-1"):
+        clf = UniversumSVC(universum_label=-1).fit(X, Y)
     assert clf.objective_ == UniversumSVC().fit(X, Y).objective_
 
 

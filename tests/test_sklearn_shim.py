@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 import pandas
 import pytest
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.svm import SVC
 
@@ -21,6 +22,7 @@ from musvm._sklearn import (
     check_y,
     fit_context,
     get_feature_names,
+    routing_enabled,
     safe_indexing,
     safe_split,
     validate_parameter_constraints,
@@ -125,3 +127,9 @@ def test_a_precomputed_kernel_is_split_in_rows_and_columns():
     assert (K_kept.shape, K_left.shape) == ((4, 4), (2, 4))
     assert y_kept.tolist() == kept
     assert np.array_equal(K_left, K[np.ix_(left, kept)])
+
+
+def test_routing_is_enabled_where_it_was_asked_for():
+    assert not routing_enabled()
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert routing_enabled()

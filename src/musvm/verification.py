@@ -217,9 +217,13 @@ def _kernel(kernel: Kernel, X: NDArray[Any], Z: NDArray[Any]) -> NDArray[Any]:
     """k(x_i, z_j) by the formula of its name, without matrix products of doubles."""
     if kernel.name == "rbf":
         differences = X[:, None, :] - Z
-        return np.exp(-kernel.gamma * np.sum(differences * differences, axis=2))
-    products = X @ Z.T
-    if kernel.name == "linear":
-        return products
-    inner = kernel.gamma * products + kernel.coef0
-    return inner**kernel.degree if kernel.name == "poly" else np.tanh(inner)
+        values = np.exp(-kernel.gamma * np.sum(differences * differences, axis=2))
+    elif kernel.name == "linear":
+        values = X @ Z.T
+    elif kernel.name == "poly":
+        values = (kernel.gamma * (X @ Z.T) + kernel.coef0) ** kernel.degree
+    elif kernel.name == "sigmoid":
+        values = np.tanh(kernel.gamma * (X @ Z.T) + kernel.coef0)
+    else:
+        raise NotImplementedError(f"the kernel {kernel.name!r} from outside")
+    return values + kernel.constant

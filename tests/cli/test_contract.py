@@ -18,8 +18,8 @@ pytest.importorskip("matplotlib", reason="the demo's figure needs matplotlib")
 
 from typer.testing import CliRunner
 
-from musvm import demo
 from musvm.cli import app
+from musvm.experiments import demo
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

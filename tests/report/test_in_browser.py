@@ -47,7 +47,13 @@ def file(data, tmp_path_factory):
     """A report on a search that, with a single cell of step (b), must look at Delta = 0.1."""
     X, y, U = data
     search = UniversumSVCCV(
-        [0.1, 1.0, 2.0], kernel="linear", deltas=[DELTAS[SHOWN]], criterion=3, tol=1e-8
+        [0.1, 1.0, 2.0],
+        kernel="linear",
+        deltas=[DELTAS[SHOWN]],
+        universum_weights=["balanced"],
+        n_steps=2,
+        criterion=3,
+        tol=1e-8,
     ).fit(X, y, universum=U)
     path = tmp_path_factory.mktemp("report") / "report.html"
     report.write(search, X, y, U, path, deltas=DELTAS, title="<script>alert(2)</script>.csv")
@@ -183,21 +189,23 @@ def test_the_slider_changes_the_labels(opened, file, data):
     assert not np.array_equal(counts[0.1][1], counts[0.45][1])
 
 
-def column_of(browser, table, position):
-    rows = browser.driver.find_elements("css selector", f"{table} tbody tr")
+def column_of(table, position):
+    rows = table.find_elements("css selector", "tbody tr")
     return [row.find_elements("css selector", "td")[position].text for row in rows]
 
 
 def test_the_table_sorts(opened, file):
     search = file[1]
-    headers = opened.driver.find_elements("css selector", "#search th")
+    # The last table of the section lists all cells; the first compares the finalists.
+    table = opened.driver.find_elements("css selector", "#search table")[-1]
+    headers = table.find_elements("css selector", "th")
     names = [header.text for header in headers]
     for name, values in (("error", search.results_["error"]), ("C", search.results_["C"])):
         position = next(k for k, shown in enumerate(names) if shown.split() == [name])
         button = headers[position].find_element("css selector", "button")
         for order in ("ascending", "descending"):
             button.click()
-            cells = column_of(opened, "#search", position)
+            cells = column_of(table, position)
             numbers = [float(cell.removesuffix(" %")) for cell in cells]
             assert numbers == sorted(numbers, reverse=order == "descending")
             assert headers[position].get_attribute("aria-sort") == order
@@ -211,7 +219,9 @@ def test_cells_without_a_number_are_sorted_last(opened):
     button = opened.driver.find_element("css selector", ".path th button")
     for _ in range(2):
         opened.run("arguments[0].click();", button)
-        assert column_of(opened, ".path", 0)[-1] == "no universum"
+        assert (
+            column_of(opened.driver.find_element("css selector", ".path"), 0)[-1] == "no universum"
+        )
 
 
 def test_names_are_shown_as_text(opened):

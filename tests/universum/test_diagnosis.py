@@ -70,7 +70,9 @@ def test_binary_measures():
 def test_several_universa_by_name_are_ranked():
     diagnosis = diagnose(SVM, X, Y, {"wide": WIDE, "narrow": NARROW, "ones": ONE_CLASS})
     assert len(diagnosis) == 3
-    ranked = [universum.measures.nuisance for universum in diagnosis]
+    *others, last = diagnosis
+    assert last.name == "ones", "points of a class come last, whatever their nuisance"
+    ranked = [universum.measures.nuisance for universum in others]
     assert ranked == sorted(ranked, reverse=True)
     assert diagnosis["narrow"].measures.spread < diagnosis["wide"].measures.spread
     with pytest.raises(KeyError, match="absent"):

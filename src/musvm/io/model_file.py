@@ -235,9 +235,7 @@ def describe(model: Any) -> dict[str, Any]:
             "support_vectors": classifier.n_support_.tolist(),
             "universum_support_vectors": len(classifier.universum_support_),
             "objective": classifier.objective_,
-            "relative_gap": classifier.dual_gap_ / classifier.objective_
-            if classifier.objective_
-            else 0.0,
+            "relative_gap": classifier.model_.certificate.relative_gap,
             "converged": classifier.converged_,
         }
     return facts

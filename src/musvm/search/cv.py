@@ -237,9 +237,9 @@ default='loo-estimate'
     >>> X, y = X[classes], y[classes]
     >>> search = UniversumSVCCV([1, 10, 100], gammas=[1 / 32, 1 / 8], criterion=5)
     >>> search.fit(X[:60], y[:60], universum=universum).best_params_["C"]
-    1.0
+    10.0
     >>> search.comparison_.uses_universum
-    False
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -569,12 +569,20 @@ such arrays, default=None
         """Rows of every split, None where the criterion needs none."""
         if isinstance(self._judge, str):
             return None
-        rows = np.flatnonzero(data.is_training & (data.weight > 0))
-        labels = data.classes[data.codes[rows]]
-        if groups is not None:
-            groups = column_or_1d(groups)[rows]
-        splits = check_cv(self._judge, labels, classifier=True).split(data.X[rows], labels, groups)
-        folds = [(rows[train], rows[test]) for train, test in splits]
+        takes_part = data.is_training & (data.weight > 0)
+        if isinstance(self._judge, Integral) or hasattr(self._judge, "split"):
+            rows = np.flatnonzero(takes_part)
+            labels = data.classes[data.codes[rows]]
+            groups = None if groups is None else column_or_1d(groups)[rows]
+            cv = check_cv(self._judge, labels, classifier=True)
+            splits = [
+                (rows[train], rows[test]) for train, test in cv.split(data.X[rows], labels, groups)
+            ]
+        else:
+            # Splits that were made before are of the rows of X, whatever their weight.
+            splits = [(np.arange(data.n_given)[a], np.arange(data.n_given)[b])
+                      for a, b in self._judge]  # fmt: skip
+        folds = [(train[takes_part[train]], test[takes_part[test]]) for train, test in splits]
         for train, _ in folds:
             lost = np.setdiff1d(np.arange(len(data.classes)), data.codes[train])
             if len(lost):

@@ -11,7 +11,9 @@ classes and universum points u with decision values f:
                     get the same label
 
     nuisance        how much the universum varies along differences within classes, relative to
-                    those between them: rho of `nuisance.py`. It ranks universa for one task
+                    those between them: rho of `nuisance.py`. It ranks universa for one task,
+                    but cannot tell that one of them consists of points of a class: what the model
+                    takes for one class almost entirely comes last
 
 They measure and do not decide. Whether a universum helps is found out by fitting with it and
 without, which is what the search does.
@@ -38,6 +40,10 @@ from musvm.projections import Projections, nested, project, universum_label
 from musvm.universum.nuisance import nuisance
 
 EPSILON = 0.05
+
+
+# A universum with more of its points than this taken for one class is likely to be that class.
+LIKELY_A_CLASS = 0.9
 
 
 @dataclass(frozen=True)
@@ -116,13 +122,15 @@ class Diagnosis:
     ----------
     universa : list of UniversumDiagnosis
         Ranked by their nuisance, the largest first; those without one by the entropy of the
-        labels, after the others.
+        labels, after the others. Last come universa that are taken for one class almost
+        entirely: a class varies as the classes do, but is no universum.
     """
 
     def __init__(self, universa: list[UniversumDiagnosis]) -> None:
         self.universa = sorted(
             universa,
             key=lambda u: (
+                u.majority_share > LIKELY_A_CLASS,
                 np.isnan(u.measures.nuisance),
                 -np.nan_to_num(u.measures.nuisance),
                 -u.measures.label_entropy,

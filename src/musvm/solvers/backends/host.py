@@ -241,8 +241,10 @@ def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Ti
         products += np.float32(kernel.coef0)
         if kernel.name == "poly":
             products **= kernel.degree
-        else:
+        elif kernel.name == "sigmoid":
             np.tanh(products, out=products)
+        else:
+            raise NotImplementedError(f"rows of the kernel {kernel.name!r} in floats")
         return products
 
     return tile
