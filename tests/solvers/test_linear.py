@@ -146,8 +146,7 @@ def test_objective_is_that_of_the_path_with_the_gram_matrix(case):
     scale = 1e-6 * abs(reference.primal)
     assert -solution.dual <= reference.primal + scale
     assert -reference.dual <= solution.primal + scale
-    if solution.converged:
-        assert solution.primal == pytest.approx(reference.primal, rel=1.1e-3)
+    assert solution.primal - reference.primal <= solution.gap + scale
 
 
 @settings(max_examples=100)
