@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
 
 import musvm
-from musvm import UniversumSVC, verify
+from musvm import UniversumSVC, UniversumSVCCV, make_universum_pipeline, verify
 
 X, Y = load_iris(return_X_y=True)
 U = 0.5 * (X[:30] + X[-30:])
@@ -74,3 +75,19 @@ def test_other_data_are_refused_and_so_is_no_model():
         verify(model, X, Y[::-1])
     with pytest.raises(NotFittedError):
         musvm.verify(UniversumSVC(), X, Y)
+
+
+def test_a_search_stands_for_its_model_and_a_pipeline_is_refused():
+    search = UniversumSVCCV([1.0], criterion=3).fit(X, Y)
+    assert verify(search, X, Y) == verify(search.best_estimator_, X, Y)
+    pipeline = make_universum_pipeline(StandardScaler(), UniversumSVC()).fit(X, Y)
+    with pytest.raises(TypeError, match="For a pipeline pass its last step"):
+        verify(pipeline, X, Y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_model_with_an_intercept_is_verified(kernel):
+    model = UniversumSVC(kernel=kernel, fit_intercept=True, tol=1e-6).fit(X, Y)
+    found = verify(model, X, Y)
+    assert found.holds
+    assert found.primal == pytest.approx(model.objective_, rel=1e-9)

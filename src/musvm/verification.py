@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
+from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel
 
@@ -132,6 +133,12 @@ such arrays, default=None
     True
     """
     check_is_fitted(model)
+    model = getattr(model, "best_estimator_", model)
+    if not isinstance(model, UniversumSVC):
+        raise TypeError(
+            f"verify needs a fitted UniversumSVC or UniversumSVCCV, got {type(model).__name__}. "
+            "For a pipeline pass its last step, and the data as that step sees them."
+        )
     fitted: FittedModel = model.model_
     on_host = map(tensors.to_host, (X, y, universum, None))
     data = reading.read(model, *on_host, reset=False)

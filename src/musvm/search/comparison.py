@@ -180,9 +180,11 @@ class Comparison:
             )
         before, after = self.plain.soft_error, self.universum.soft_error
         verb = "falls" if after < before else "goes"
-        return f"The soft error {verb} from {before:.2%} to {after:.2%} with the universum, " + (
-            "which is used." if self.uses_universum else "which is left out."
-        )
+        change = f"The soft error {verb} from {before:.2%} to {after:.2%} with the universum"
+        if self.uses_universum:
+            return f"{change}, which is used."
+        too_little = ", too little to count: it" if after < before else ", which"
+        return f"{change}{too_little} is left out."
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as plain numbers and texts, for JSON and model files."""
