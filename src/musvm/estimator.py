@@ -609,6 +609,7 @@ such arrays, default=None
 
     @property
     def predict_proba(self) -> Any:
+        """Absent; the error says how to get probabilities by calibration."""
         raise AttributeError(
             f"{type(self).__name__} has no predict_proba. For probabilities calibrate it: "
             "sklearn.calibration.CalibratedClassifierCV(UniversumSVC(), ensemble=False)"

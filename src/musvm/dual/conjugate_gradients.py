@@ -68,7 +68,8 @@ def conjugate_gradients(
 
 
 def _ratio(above: Array, below: Array, where: Array) -> Array:
-    """(T, 1) above / below, 0 where it does not count."""
+    """(T, 1) above / below, 0 where it does not count, or where nothing is left to divide by."""
     xp = namespace(above)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return xp.where(where, above / below, xp.zeros_like(above))[:, None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = above / below
+    return xp.where(where & xp.isfinite(ratio), ratio, xp.zeros_like(above))[:, None]

@@ -233,7 +233,9 @@ def room(rows: DualRows, face: Face, alpha: FloatArray, step: FloatArray) -> flo
     """The largest t <= 1 for which alpha + t step stays on the closure of the face."""
     values = face.values(alpha)
     distance = np.where(step < 0, face.lower, face.upper) - values
-    limits = np.divide(distance, step, out=np.ones_like(step), where=np.abs(step) > 0)
+    # A step of next to nothing is never too long, by however much.
+    with np.errstate(over="ignore"):
+        limits = np.divide(distance, step, out=np.ones_like(step), where=np.abs(step) > 0)
     t = float(np.clip(limits.min(initial=1.0), 0.0, 1.0))
     if rows.is_max:
         t = _room_in_mass(rows, face, alpha, step, t)
