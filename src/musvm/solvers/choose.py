@@ -53,7 +53,7 @@ MOST_EQUATIONS, POINTS_PER_COLUMN = 1200, 2
 EASY, EASY_ROUNDS = 1.0, 20
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
-TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 500, 25, 1e-5
+TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
