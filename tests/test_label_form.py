@@ -56,7 +56,9 @@ def test_a_label_that_no_row_has_is_told(make, y, label, said):
 
 
 def test_a_label_is_not_missed_where_the_universum_is_passed():
-    UniversumSVC(universum_label=-1).fit(X, Y, universum=U)
+    """Nothing is said (warnings are errors here), and the universum is that of the argument."""
+    marked = UniversumSVC(universum_label=-1).fit(X, Y, universum=U)
+    assert marked.objective_ == UniversumSVC().fit(X, Y, universum=U).objective_
 
 
 def test_the_splitter_tells_as_well():
