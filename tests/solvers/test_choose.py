@@ -284,8 +284,29 @@ def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewh
 def test_a_gram_matrix_of_low_rank_is_recognised():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(40, 3))
-    found = pivoted_cholesky(Z @ Z.T, 5)
+    found = pivoted_cholesky(Z @ Z.T)
     np.testing.assert_allclose(found @ found.T, Z @ Z.T, atol=1e-10)
     assert found.shape == (40, 3)
-    assert pivoted_cholesky(Z @ Z.T, 2) is None
-    assert pivoted_cholesky(np.array([[0.0, 1.0], [1.0, 0.0]]), 2) is None, "indefinite"
+    assert pivoted_cholesky(np.array([[0.0, 1.0], [1.0, 0.0]])) is None, "indefinite"
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"MOST_EQUATIONS": 10**6}, ["solve_interior"]),
+        ({"MOST_EQUATIONS": 0, "LAST_EQUATIONS": 0}, ["solve_in_play"]),
+    ],
+)
+def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, monkeypatch):
+    """Without patience: for all rows, or for what is in play where the equations are too many."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    U = X[:50] + 0.5
+    reference = UniversumSVC(1e3, delta=0.1, solver="gram", tol=1e-8).fit(X, y, universum=U)
+    for name, limit in {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, **limits}.items():
+        monkeypatch.setattr(paths, name, limit)
+    calls = {name: _counting(monkeypatch, name) for name in ("solve_interior", "solve_in_play")}
+    model = UniversumSVC(1e3, delta=0.1).fit(X, y, universum=U)
+    assert [name for name, called in calls.items() if called] == expected
+    assert model.converged_
+    assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)

@@ -15,8 +15,10 @@ for the linear kernel and "working-set" for all others. All of them stop at the 
 duality gap, and all certify it with decision values computed in doubles.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
-on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS; they
-also do where rounding ends the interior-point method too early.
+on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS. Where
+these have done as much work as interior points would, it is the turn of interior points: for all
+rows if the Gram matrix has few columns, or for what is still in play (`in_play.py`). Newton steps
+also finish what rounding keeps the interior-point method from.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from musvm.solvers.backends.contract import Backend
 from musvm.solvers.backends.host import KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
 from musvm.solvers.gram import solve
+from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
 from musvm.solvers.working_set import solve_by_working_sets
@@ -48,12 +51,17 @@ GRAM_LIMIT = 3000
 # The interior-point method takes over up to so many equations, r (L - 1), and no more than there
 # are points, where these are so many times as many as columns. With more columns the Gram matrix
 # has few small eigenvalues, and Newton steps need few rounds.
-MOST_EQUATIONS, POINTS_PER_COLUMN = 1200, 2
+MOST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 2500, 2, 20
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 20
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
+# Where nothing else gets there, so many equations are better than none.
+LAST_EQUATIONS = 5000
+# Newton steps on faces get as much work as interior points would cost, within these limits: some
+# hundredths of a second, and about one.
+LEAST_WORK, MOST_WORK = 1e9, 3e10
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
@@ -193,7 +201,7 @@ def _solve_small(
             return tried
     alpha = None if tried is None else tried.alpha
     solution = solve_with_gram(problem.with_gram(), alpha=alpha, **options, **order)
-    return solution if tried is None else _joined(tried, solution)
+    return _joined(tried, solution)
 
 
 def _solve_interior(
@@ -207,13 +215,13 @@ def _solve_interior(
     dual = problem.dual
     if problem.kernel.name != "linear":
         with_gram = problem.with_gram()
-        solution = _interior_with_gram(with_gram, with_gram.n_points, team, options, order)
-        if solution is None:
+        Z = pivoted_cholesky(with_gram.gram)
+        if Z is None:
             raise ValueError(
                 "solver='interior' needs a kernel matrix that is positive semi-definite: use "
                 "'gram' or 'auto'."
             )
-        return solution
+        return _interior_with_gram(with_gram, Z, team, options, order)
     points = Points(problem.X, problem.rows, team)
     squares = points.squared_norms()
     require_finite(squares)
@@ -245,29 +253,53 @@ def solve_with_gram(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
-    """`solve`, or interior points where the Gram matrix is of low rank and C large."""
+    """`solve`, or interior points from where it gets no further for as much work."""
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     order: dict[str, Any] = {"random_state": random_state}
-    most = most_columns(problem.n_points, problem.rows.n_classes)
-    if not is_easy(problem.rows, problem.gram.diagonal()):
-        with one_blas_thread():
-            solution = _interior_with_gram(problem, most, Workers(), options, order)
-        if solution is not None:
-            return solution
-    return solve(problem, alpha=alpha, **options, **order)
+    M, L = problem.n_points, problem.rows.n_classes
+    work = interior_work(M, min(M, MOST_EQUATIONS // (L - 1)), L)
+    patience = min(max(work, LEAST_WORK), MOST_WORK)
+    tried = solve(problem, alpha=alpha, most_work=patience, **options, **order)
+    if tried.converged or tried.n_rounds == max_iter:
+        return tried
+    with one_blas_thread():
+        best = _joined(tried, _with_interior_points(problem, tried.alpha, options, order))
+    if best.converged or best.n_rounds >= max_iter:
+        return best
+    rounds = max_iter - best.n_rounds
+    last = solve(problem, alpha=best.alpha, **options | {"max_iter": rounds}, **order)
+    return _joined(best, last)
+
+
+def _with_interior_points(
+    problem: DualProblem, alpha: FloatArray, options: dict[str, Any], order: dict[str, Any]
+) -> DualSolution | None:
+    """By interior points for all rows or for what is in play, whichever has fewer equations."""
+    Z = pivoted_cholesky(problem.gram)
+    if Z is None:
+        return None
+    equations, found = Z.shape[1] * (problem.rows.n_classes - 1), None
+    if equations > MOST_EQUATIONS:
+        found = solve_in_play(problem, alpha, **options)
+    if (found is None or not found.converged) and equations <= LAST_EQUATIONS:
+        return _joined(found, _interior_with_gram(problem, Z, Workers(), options, order))
+    return found
+
+
+def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
+    """Operations of the interior-point method, roughly."""
+    equations = n_columns * (n_classes - 1.0)
+    return STEPS * (0.5 * n_points * equations**2 + equations**3 / 3.0)
 
 
 def _interior_with_gram(
     problem: DualProblem,
-    most: int,
+    Z: FloatArray,
     team: Workers,
     options: dict[str, Any],
     order: dict[str, Any],
-) -> DualSolution | None:
-    """By interior points if the Gram matrix has `most` columns, no more."""
-    Z = pivoted_cholesky(problem.gram, most)
-    if Z is None:
-        return None
+) -> DualSolution:
+    """By interior points with a factor of the Gram matrix; Newton steps finish the rest."""
     solution = solve_interior(Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options)
     return solution if solution.converged else _finished(problem, solution, options, order)
 
@@ -281,13 +313,14 @@ def _finished(
     return _joined(found, final)
 
 
-def _joined(first: DualSolution, second: DualSolution) -> DualSolution:
-    """The better of two solutions, with the rounds of both."""
-    best = min(second, first, key=lambda solution: solution.relative_gap)
+def _joined(*solutions: DualSolution | None) -> DualSolution:
+    """The best of some solutions, with the rounds of all; the last of equals."""
+    found = [solution for solution in solutions if solution is not None]
+    best = min(reversed(found), key=lambda solution: solution.relative_gap)
     return replace(
         best,
-        n_rounds=first.n_rounds + second.n_rounds,
-        history=[*first.history, *second.history],
+        n_rounds=sum(solution.n_rounds for solution in found),
+        history=[gap for solution in found for gap in solution.history],
     )
 
 

@@ -29,10 +29,19 @@ and for a balanced row, with P = sum theta_p, Q = sum theta_q and D = P Q + thet
 
 All of these are sums of nonnegative terms: nothing cancels, however close to the boundary.
 
+Some variables may be held where they are, at a bound that they are not expected to leave: `live`
+is False there, they have no theta, and nothing about them changes. What stands for them is next to
+nothing, on the side of the bound that they are at.
+
+A first point is given by decision values: multipliers are what they say, and as much more as
+keeps them away from zero.
+
 All arrays are class-major, (L, R) for R rows, of NumPy or of another library on one device.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from array_api_compat import device
 
@@ -42,6 +51,7 @@ from musvm._input.tensors import Array, namespace
 # smaller ones, take more steps.
 FIRST_SLACK = 1.0
 NEARLY_NOTHING = 1e-12
+HELD = 1e-200
 
 
 class Star:
@@ -117,6 +127,8 @@ class Cone:
     z: list[Array]
     dx: list[Array]
     dz: list[Array]
+    live: list[Array]
+    star: Any
 
     def linearise(self) -> None:
         """Prepare B and all else that depends on the current point alone."""
@@ -149,13 +161,19 @@ class Cone:
     def _aims(self, target: float, corrected: bool) -> list[Array]:
         """(target - dx dz) / z - x for every pair: the change of x where z stays."""
         if not corrected:
-            return [target / z - x for x, z in zip(self.x, self.z, strict=True)]
-        quadruples = zip(self.x, self.z, self.dx, self.dz, strict=True)
-        return [(target - dx * dz) / z - x for x, z, dx, dz in quadruples]
+            triples = zip(self.x, self.z, self.live, strict=True)
+            return [(target / z - x) * live for x, z, live in triples]
+        quintuples = zip(self.x, self.z, self.dx, self.dz, self.live, strict=True)
+        return [((target - dx * dz) / z - x) * live for x, z, dx, dz, live in quintuples]
+
+    def _hold(self) -> None:
+        """Leave the multipliers alone of what is held."""
+        for dz, live in zip(self.dz, self.live, strict=True):
+            dz *= live
 
     @property
     def n_products(self) -> int:
-        return sum(x.shape[0] * x.shape[1] for x in self.x)
+        return sum(int(live.sum()) for live in self.live)
 
     def products(self, t: float = 0.0) -> float:
         """The sum of x z after a step of this length."""
@@ -190,15 +208,19 @@ def _dot(a: Array, b: Array) -> float:
 class Simplex(Cone):
     """alpha = bound - x with x >= 0 and row sums that stay."""
 
-    def __init__(self, bound: Array, e: Array) -> None:
+    def __init__(self, bound: Array, e: Array, live: Array | None = None) -> None:
+        """`e` is that of the first formula less F."""
         xp = namespace(bound)
-        x = xp.zeros_like(bound) + xp.sum(bound, axis=0) / bound.shape[0]
-        self.bound = bound
-        self.alpha = bound - x
-        self.x, self.z = [x], [FIRST_SLACK + e]
+        live = bound == bound if live is None else live
+        x = xp.sum(bound, axis=0) / xp.sum(xp.astype(live, bound.dtype), axis=0)
+        x = xp.where(live, 0.0 * bound + x, HELD)
+        slack = e - xp.min(xp.where(live, e, xp.inf), axis=0)
+        self.bound, self.live = bound, [xp.astype(live, bound.dtype)]
+        self.alpha = bound - xp.where(live, x, 0.0)
+        self.x, self.z = [x], [xp.where(live, FIRST_SLACK + slack, 1.0)]
 
     def linearise(self) -> None:
-        self.star = Star(self.x[0] / self.z[0])
+        self.star = Star(self.live[0] * (self.x[0] / self.z[0]))
 
     def graph(self) -> list[Array]:
         return [self.star.theta / self.star.total**0.5]
@@ -208,6 +230,7 @@ class Simplex(Cone):
         shift = namespace(v).sum(v, axis=0) / self.star.total
         dx = self.star.balanced(v - self.star.theta * shift)
         self.dx, self.dz, self.d_alpha = [dx], [0.0 * v + shift], -dx
+        self._hold()
 
     def respond(self, dF: Array) -> None:
         slopes = self.star.slopes(dF)
@@ -215,6 +238,7 @@ class Simplex(Cone):
         self.dz[0] -= slopes
         self.dx[0] += change
         self.d_alpha -= change
+        self._hold()
 
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
@@ -231,18 +255,31 @@ def _closed(alpha: Array, star: Star) -> Array:
 class Capped(Cone):
     """alpha = p - q with 0 <= p <= c, q >= 0 and sum p = sum q; x is p, u = c - p and q."""
 
-    def __init__(self, caps: Array, zero: Array, delta: float) -> None:
-        half = zero + 0.5 * caps
-        z_u = max(FIRST_SLACK - delta, 0.0) + 0.5 * FIRST_SLACK
-        self.caps = caps
-        self.alpha = 1.0 * zero
-        self.x = [half, 1.0 * half, 1.0 * half]
-        self.z = [zero + (delta - FIRST_SLACK + z_u), zero + z_u, zero + FIRST_SLACK]
+    def __init__(
+        self, caps: Array, F: Array, delta: float, live: tuple[Array, Array] | None = None
+    ) -> None:
+        """`live` says which p, and with them u, and which q may change."""
+        xp = namespace(F)
+        live_p, live_q = (F == F, F == F) if live is None else live
+        top = xp.max(xp.where(live_q, F, -xp.inf), axis=0)
+        slope = F + delta - top - FIRST_SLACK
+        # What is held is at c where another label leads it by more than Delta.
+        p = xp.where(live_p, 0.5 * caps + 0.0 * F, xp.where(top - F > delta, caps + 0.0 * F, 0.0))
+        of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
+        q = xp.where(live_q, 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0), 0.0)
+        self.caps, self.live = caps, [of_p, of_p, of_q]
+        self.alpha = p - q
+        self.x = [p + HELD, caps - p + HELD, q + HELD]
+        z_p, z_u = (
+            xp.where(live_p, xp.maximum(side, 0.0 * side) + 0.5 * FIRST_SLACK, held)
+            for side, held in ((slope, HELD / self.x[0]), (-slope, HELD / self.x[1]))
+        )
+        self.z = [z_p, z_u, xp.where(live_q, FIRST_SLACK + top - F, 1.0)]
 
     def linearise(self) -> None:
         (p, u, q), (z_p, z_u, z_q) = self.x, self.z
-        self.theta_p = 1.0 / (z_p / p + z_u / u)
-        self.theta_q = q / z_q
+        self.theta_p = self.live[0] / (z_p / p + z_u / u)
+        self.theta_q = self.live[2] * (q / z_q)
         self.star = Star(self.theta_p + self.theta_q)
 
     graph = Simplex.graph
@@ -259,6 +296,7 @@ class Capped(Cone):
         self.dx = [dp, -dp, dq]
         self.dz = [dz_u + shift, dz_u, 0.0 * dq - shift]
         self.d_alpha = dp - dq
+        self._hold()
 
     def respond(self, dF: Array) -> None:
         (_, u, _), (_, z_u, _) = self.x, self.z
@@ -270,6 +308,7 @@ class Capped(Cone):
         for change, more in zip(self.dz, [slope + dz_u, dz_u, -slope], strict=True):
             change += more
         self.d_alpha += dp - dq
+        self._hold()
 
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (p, u, q), (z_p, z_u, z_q) = namespace(self.alpha), self.x, self.z
@@ -287,14 +326,16 @@ class Capped(Cone):
 class Balanced(Cone):
     """alpha = p - q with p, q >= 0 and sum p = sum q = c - u, u >= 0; x is p, q and u, (1, R)."""
 
-    def __init__(self, caps: Array, zero: Array, delta: float) -> None:
-        part = zero + caps / (zero.shape[0] + 1)
+    def __init__(self, caps: Array, F: Array, delta: float) -> None:
+        xp = namespace(F)
+        part = 0.0 * F + caps / (F.shape[0] + 1)
+        rise, fall = F - xp.min(F, axis=0), xp.max(F, axis=0) - F
         self.caps = caps
-        self.alpha = 1.0 * zero
+        self.alpha = 0.0 * F
         self.x = [part, 1.0 * part, 1.0 * part[:1]]
-        self.z = [
-            zero + (FIRST_SLACK + delta), zero + FIRST_SLACK, zero[:1] + 2.0 * FIRST_SLACK,
-        ]  # fmt: skip
+        self.z = [rise + (FIRST_SLACK + delta), fall + FIRST_SLACK]
+        self.z.append(2.0 * FIRST_SLACK + xp.max(rise, axis=0)[None])
+        self.live = [xp.ones_like(x) for x in self.x]
 
     def linearise(self) -> None:
         self.star = DoubleStar(*(x / z for x, z in zip(self.x, self.z, strict=True)))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg import lapack
 
 from musvm._input.tensors import FloatArray, IntArray
 
@@ -49,21 +50,14 @@ def _dense(X: Any, rows: IntArray) -> FloatArray:
     return dense
 
 
-def pivoted_cholesky(gram: FloatArray, most: int) -> FloatArray | None:
-    """Z, (M, r), with r <= `most` and Z Z' = K up to rounding; None if K is of higher rank."""
-    left = gram.diagonal().copy()
-    enough = NEGLIGIBLE * left.max(initial=0.0)
-    Z = np.zeros((len(gram), most))
-    for k in range(most + 1):
-        pivot = int(left.argmax())
-        if left[pivot] <= enough:
-            Z = Z[:, : max(k, 1)]
-            return Z if _is_factor(Z, gram) else None
-        if k < most:
-            Z[:, k] = (gram[pivot] - Z[:, :k] @ Z[pivot, :k]) / np.sqrt(left[pivot])
-            left -= Z[:, k] ** 2
-            left[pivot] = 0.0
-    return None
+def pivoted_cholesky(gram: FloatArray) -> FloatArray | None:
+    """Z, (M, r), with Z Z' = K up to rounding; None if K is indefinite."""
+    enough = NEGLIGIBLE * gram.diagonal().max(initial=0.0)
+    # The transpose of a symmetric matrix is the same, and Fortran's order spares a copy.
+    factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=enough, lower=1)
+    Z = np.zeros((len(gram), max(rank, 1)))
+    Z[pivots - 1, :rank] = np.tril(factor[:, :rank])
+    return Z if _is_factor(Z, gram) else None
 
 
 def _is_factor(Z: FloatArray, gram: FloatArray) -> bool:

@@ -44,6 +44,8 @@ BLOCKING_PART, MAX_SNAPS = 0.2, 1
 MAX_HALVINGS = 6
 # A step gets somewhere if D falls by this share of what the last sweeps achieved.
 SUFFICIENT = 0.01
+# What a small step costs besides its products, as if it were these: a fraction of a millisecond.
+OVERHEAD = 5e6
 # What steps that are cut off may cost in all: so many sweeps, or a few milliseconds.
 SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 1e7
 
@@ -70,9 +72,11 @@ class _Solver:
         self.curvature = curvatures(problem.gram.diagonal())
         self.descended = 0.0
         self.sweep_work = 2.0 * problem.n_points**2 * problem.rows.n_classes
+        self.work = 0.0
 
     def state(self, alpha: FloatArray) -> _State:
         alpha = np.ascontiguousarray(alpha)
+        self.work += self.sweep_work + OVERHEAD
         F = alpha @ self.problem.gram
         return _State(alpha, F, self.dual(alpha, F))
 
@@ -122,6 +126,7 @@ class _Solver:
                 LOOSENESS * worst, moves_left,
             )  # fmt: skip
             moves_left -= moved
+            self.work += DESCENT_SLOWDOWN * self.sweep_work * moved / rows.n_points
             if moved == 0 or self.relative_gap(state) <= self.tol:
                 break
         before, state.dual = state.dual, self.dual(state.alpha, state.F)
@@ -163,6 +168,7 @@ class _Solver:
             if face.is_empty:
                 return
             step = newton.step(face, gradient(self.rows, base.alpha, base.F))
+            self.work += newton.work
             yield self.state(move(self.rows, face, base.alpha, step))
             snapped = snap(self.rows, face, base.alpha, step, BLOCKING_PART) if snaps_left else None
             if snapped is None:
@@ -188,6 +194,7 @@ class _Solver:
             current = self.state(move(self.rows, face, current.alpha, t * step))
             best = self.better(best, current)
             budget -= newton.work
+            self.work += newton.work
             if t == 1.0:
                 break
         return best
@@ -201,6 +208,7 @@ def solve(
     alpha: FloatArray | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
+    most_work: float = np.inf,
 ) -> DualSolution:
     """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
 
@@ -212,6 +220,7 @@ def solve(
     alpha : (M, L) warm start, feasible or not: it is rescaled and projected onto the set
     random_state : orders the rows of each sweep; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
+    most_work : no round begins after so many operations of matrix products, or as long as these
 
     Returns
     -------
@@ -219,7 +228,7 @@ def solve(
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0))
     with one_blas_thread():
-        state, history = _run(solver, tol, max_iter, alpha, callback)
+        state, history = _run(solver, tol, max_iter, most_work, alpha, callback)
         return DualSolution.certified(
             problem.rows,
             np.ascontiguousarray(state.alpha.T),
@@ -233,6 +242,7 @@ def _run(
     solver: _Solver,
     tol: float,
     max_iter: int,
+    most_work: float,
     alpha: FloatArray | None,
     callback: Callable[[int, float], None] | None,
 ) -> tuple[_State, list[float]]:
@@ -240,7 +250,7 @@ def _run(
     state = solver.start(alpha)
     history: list[float] = []
     n_sweeps = max(MIN_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
-    while len(history) < max_iter:
+    while len(history) < max_iter and solver.work <= most_work:
         state = solver.descend(state, n_sweeps)
         if solver.relative_gap(state) > tol:
             state, n_sweeps = solver.newton_round(state)

@@ -73,40 +73,71 @@ class Piece:
     Zt: FloatArray
     cone: Cone
     part: DualRows
+    offset: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
         self.curvature = np.maximum((self.Zt**2).sum(axis=0), np.finfo(float).tiny)
+
+    def decision_values(self, W: FloatArray) -> FloatArray:
+        """F of the rows, (R, L), for weights W."""
+        return (W @ self.Zt + self.offset).T
 
     def weights(self, values: FloatArray) -> FloatArray:
         """values Z, (L, r)."""
         return values @ self.Zt.T
 
 
-def _pieces(Z: FloatArray, rows: DualRows) -> list[Piece]:
+@dataclass(frozen=True)
+class Restriction:
+    """A part of a larger problem: some of its rows, of which some variables may change.
+
+    Attributes
+    ----------
+    offset : (L, R) what the rest of the problem adds to the decision values
+    W : (L, r) the weights to begin with
+    live : masks, (L, R) each: which x of a simplex, or which p and which q of a capped row
+    """
+
+    offset: FloatArray
+    W: FloatArray
+    live: tuple[Any, Any]
+
+    def at(self, rows: slice) -> tuple[Any, Any]:
+        first, second = self.live
+        return first[:, rows], second[:, rows]
+
+
+def _pieces(Z: FloatArray, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
     n, L = rows.n_train, rows.n_classes
     size = max(PIECE_ENTRIES // L, 64)
     bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
     pieces = []
     for start, next_start in pairwise(bounds):
         stop = min(next_start, n) if start < n else next_start
-        part = rows.at(np.arange(start, stop))
+        where, part = slice(start, stop), rows.at(np.arange(start, stop))
         Zt = np.ascontiguousarray(Z[start:stop].T)
-        pieces.append(Piece(slice(start, stop), Zt, _cone(part), part))
+        if restriction is None:
+            cone = _cone(part, np.zeros((L, stop - start)), None)
+            pieces.append(Piece(where, Zt, cone, part))
+        else:
+            offset = restriction.offset[:, where]
+            cone = _cone(part, restriction.W @ Zt + offset, restriction.at(where))
+            pieces.append(Piece(where, Zt, cone, part, offset))
     return pieces
 
 
-def _cone(part: DualRows) -> Cone:
+def _cone(part: DualRows, F: FloatArray, live: tuple[Any, Any] | None) -> Cone:
     """The cone of rows that are all of one kind."""
-    zero = np.zeros((part.n_classes, part.n_points))
+    first = None if live is None else live[0]
     if part.n_train:
-        e = zero.copy()
+        e = np.zeros_like(F)
         e[part.y, np.arange(part.n_train)] = 1.0
-        return Simplex(e * part.caps, e)
+        return Simplex(e * part.caps, e - F, first)
     if part.is_max:
-        return Balanced(part.caps, zero, part.delta)
+        return Balanced(part.caps, F, part.delta)
     if part.delta == 0.0:
-        return Simplex(zero + part.caps, zero)
-    return Capped(part.caps, zero, part.delta)
+        return Simplex(0.0 * F + part.caps, -F, first)
+    return Capped(part.caps, F, part.delta, live)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -128,7 +159,7 @@ class Equations:
         self._scale = 1.0 / np.sqrt(H.diagonal())
         H *= self._scale
         H *= self._scale[:, None]
-        self._factor = _cholesky(H)
+        self._factor = cholesky(H)
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
@@ -224,7 +255,7 @@ def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
     return total
 
 
-def _cholesky(H: FloatArray) -> FloatArray:
+def cholesky(H: FloatArray) -> FloatArray:
     """The lower factor of a matrix of unit diagonal, or of the nearest one that has one."""
     ridge = 0.0
     while True:
@@ -242,14 +273,23 @@ def _cholesky(H: FloatArray) -> FloatArray:
 
 
 class Interior:
-    """The state of the method for one problem."""
+    """The state of the method for one problem, or for a part of one with equations of its own."""
 
-    def __init__(self, Z: FloatArray, rows: DualRows, workers: Workers) -> None:
+    def __init__(
+        self,
+        Z: FloatArray,
+        rows: DualRows,
+        workers: Workers,
+        restriction: Restriction | None = None,
+        equations: Any = None,
+    ) -> None:
         self.rows = rows
         self.workers = workers
-        self.pieces = _pieces(Z, rows)
+        self.pieces = _pieces(Z, rows, restriction)
         self.W = np.zeros((rows.n_classes, Z.shape[1]))
-        self.equations = Equations(Z.shape[1], rows.n_classes, workers)
+        if restriction is not None:
+            self.W += restriction.W
+        self.equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
         self.n_products = sum(piece.cone.n_products for piece in self.pieces)
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
 
@@ -324,7 +364,7 @@ class Interior:
         """Of alpha as it is, with Z Z' for K."""
 
         def survey(piece: Piece) -> FloatArray:
-            F = (self.own_weights @ piece.Zt).T
+            F = piece.decision_values(self.own_weights)
             return np.array(statement.gap_and_primal(piece.part, piece.cone.alpha.T, F))
 
         gap, primal = self._sum(survey)
@@ -332,7 +372,9 @@ class Interior:
 
     def primal(self) -> float:
         """P of the weights W."""
-        loss = self._sum(lambda p: p.part.caps @ statement.losses(p.part, (self.W @ p.Zt).T))
+        loss = self._sum(
+            lambda p: p.part.caps @ statement.losses(p.part, p.decision_values(self.W))
+        )
         return float(loss + 0.5 * np.vdot(self.W, self.W))
 
     def snapped(self, eagerness: float) -> FloatArray:

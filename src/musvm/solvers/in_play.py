@@ -1,0 +1,269 @@
+"""Interior points for what is still in play: a part of the rows, and some of the labels of each.
+
+Where the Gram matrix has a high rank, the equations of `interior.py` in the weights are too many,
+r (L - 1). But with a large C most rows are settled: they stay at a corner of their set, because one
+label leads by far. Each round takes the variables that are not at a bound, or whose multiplier says
+that they might soon leave theirs, as many as MOST_IN_PLAY allows, solves the problem in these by
+interior points while all others are held, and looks at all rows again.
+
+The equations are those of the same Newton step in alpha (Woodbury): in the directions
+e_l - e_k of the live labels l of a row, k the one with the largest theta,
+
+    (P' (K (x) I) P + D^-1) y = P' F,     D^-1 = diag(1 / theta_l) + 1 1' / theta_k for every row,
+
+a sum of two positive matrices in which nothing cancels. A direction whose theta has all but
+vanished changes nothing and is left out; what that costs is made up by the refinement of
+`interior.py`. So the equations become fewer while the method closes in on the right face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._threads import Workers
+from musvm.dual import problem as statement
+from musvm.dual.faces import Directions
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import DualSolution
+from musvm.solvers.factors import pivoted_cholesky
+from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, cholesky
+
+# Directions that a round takes: so many, or so many times as many as are free. With more than
+# MOST_FREE of these nothing is gained.
+MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 1.4, 2200
+# How far multipliers may be from zero to be in play, in units of decision values.
+WIDEST = 2.0
+# A direction counts if theta k(x, x) exceeds this.
+NOTICEABLE = 1e-7
+# Steps of a round, at most; rounds without a smaller gap before it ends.
+MAX_STEPS, PATIENCE = 30, 3
+# The gap of a part is brought down to this share of what the tolerance allows for all, or, while
+# the gap is large, of a small share of it; and at least this much of the last step is taken.
+PART_OF_GAP, EARLY, WHOLE = 0.1, 1e-3, 0.9
+
+
+@dataclass(frozen=True)
+class Variables:
+    """All variables of the rows, class-major: which are free, and how far others are from it.
+
+    Attributes
+    ----------
+    loose : two masks, (L, M) each: x of a simplex, or p and q of a capped row, for which descent on
+        the row alone would not put them at the bound that the decision values want
+    distance : two arrays alike, the size of their multipliers
+    leads : (M,) whether a label of a capped row leads by more than Delta: some p is at c
+    """
+
+    loose: tuple[BoolArray, BoolArray]
+    distance: tuple[FloatArray, FloatArray]
+    leads: BoolArray
+
+    @classmethod
+    def of(cls, problem: DualProblem, alpha: FloatArray, F: FloatArray) -> Variables:
+        """From class-major alpha and decision values."""
+        rows, k = problem.rows, problem.gram.diagonal()
+        n, caps = rows.n_train, rows.caps
+        bound, score = np.zeros_like(alpha), F.copy()
+        own = rows.y, np.arange(n)
+        bound[own] = caps[:n]
+        score[own] -= 1.0
+        capped = slice(n, None) if rows.delta > 0.0 else slice(0, 0)
+        if rows.delta == 0.0:
+            bound[:, n:] = caps[n:]
+        distance = score.max(axis=0) - score
+        loose = k * (bound - alpha) > distance
+        other_loose, other = np.zeros_like(loose), np.full(alpha.shape, np.inf)
+        # A capped row: q where alpha is negative; p where it is positive, at 0 or at c.
+        a, other[:, capped] = alpha[:, capped], distance[:, capped]
+        lead = distance[:, capped] - rows.delta
+        off = np.where(lead > 0.0, caps[capped] - a, a)
+        other_loose[:, capped] = -k[capped] * a > other[:, capped]
+        loose[:, capped], distance[:, capped] = k[capped] * off > np.abs(lead), np.abs(lead)
+        leads = np.zeros(len(caps), dtype=bool)
+        leads[capped] = (lead > 0.0).any(axis=0)
+        return cls((loose, other_loose), (distance, other), leads)
+
+    def live(self, reach: float) -> tuple[BoolArray, BoolArray]:
+        """What is loose or within reach of it; of q, the leading label too if p is not all zero."""
+        first, second = (
+            loose | (distance < reach)
+            for loose, distance in zip(self.loose, self.distance, strict=True)
+        )
+        needed = first.any(axis=0) | self.leads
+        return first, (second | (self.distance[1] == 0.0)) & needed
+
+    def n_directions(self, reach: float) -> int:
+        return int((_labels(self.live(reach)).sum(axis=0) - 1).clip(0).sum())
+
+    def reach(self) -> float | None:
+        """How far to go so that there are not too many; None if there are in any case."""
+        n_free = self.n_directions(0.0)
+        if n_free > MOST_FREE:
+            return None
+        most, low, high = max(MOST_IN_PLAY, MORE_THAN_FREE * n_free), 0.0, WIDEST
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            if self.n_directions(middle) <= most:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def _labels(live: tuple[BoolArray, BoolArray]) -> BoolArray:
+    return live[0] | live[1]
+
+
+class EquationsInPlay:
+    """The matrix of the Newton step in the directions of live labels, and its factor."""
+
+    def __init__(self, gram: FloatArray, Z: FloatArray, live: BoolArray) -> None:
+        self.gram, self.Zt = gram, np.ascontiguousarray(Z.T)
+        self.row, self.label = np.nonzero(live.T)
+
+    def factorise(self, pieces: list[Piece]) -> None:
+        theta = np.hstack([piece.cone.star.theta for piece in pieces])[self.label, self.row]
+        kept, sizes = self._heaviest_first(theta)
+        self._at = self.label[kept], self.row[kept]
+        directions = self._directions = Directions.of(self._at[1], self._at[0], sizes)
+        H = np.triu(directions.hessian(self.gram))
+        group = np.repeat(np.arange(len(sizes)), sizes - 1)
+        _add_blocks(H, group, 1.0 / theta[kept][directions.away])
+        H.flat[:: len(H) + 1] += 1.0 / theta[kept][directions.towards]
+        self._scale = 1.0 / np.sqrt(H.diagonal())
+        H *= self._scale
+        H *= self._scale[:, None]
+        self._factor = cholesky(H)
+
+    def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
+        """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
+        order = np.lexsort((-theta, self.row))
+        first = np.diff(self.row[order], prepend=-1) > 0
+        counts = theta[order] * self.gram.diagonal()[self.row[order]] > NOTICEABLE
+        rows_that_count = np.zeros(len(self.gram), dtype=bool)
+        rows_that_count[self.row[order][counts & ~first]] = True
+        kept = order[(counts | first) & rows_that_count[self.row[order]]]
+        return kept, np.unique(self.row[kept], return_counts=True)[1]
+
+    def solve(self, rhs: FloatArray) -> FloatArray:
+        """The weights whose image is rhs, (L, r)."""
+        values = (rhs @ self.Zt)[self._at]
+        slopes = self._directions.along(values) * self._scale
+        y = lapack.dpotrs(self._factor, slopes, lower=1)[0] * self._scale
+        change = np.zeros((len(rhs), len(self.gram)))
+        change[self._at] = self._directions.change(y, len(values))
+        return rhs - change @ self.Zt.T
+
+
+def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
+    """Add values[i] to H[i, j] wherever i and j are of one group; groups are contiguous."""
+    _, starts, sizes = np.unique(group, return_index=True, return_counts=True)
+    for size in np.unique(sizes):
+        first = starts[sizes == size]
+        at = first[:, None] + np.arange(size)
+        H[at[:, :, None], at[:, None, :]] += values[first][:, None, None]
+
+
+def solve_in_play(
+    problem: DualProblem,
+    alpha: FloatArray,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution | None:
+    """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
+
+    Each round counts as many steps as interior points took. It ends early where a round gains
+    nothing.
+    """
+    rows = problem.rows
+    if rows.is_max:
+        return None
+    current, history = _State.of(problem, alpha.T), [np.inf]
+    best, waited = current, 0
+    while best.relative_gap > tol and len(history) <= max_iter and waited < PATIENCE:
+        found = _round(problem, current, tol)
+        if found is None:
+            break
+        current, snapped, steps = found
+        waited = 0 if snapped.relative_gap < best.relative_gap else waited + 1
+        best = min(snapped, best, key=lambda state: state.relative_gap)
+        history += steps * [best.relative_gap]
+        if callback is not None:
+            callback(len(history) - 1, best.relative_gap)
+    if len(history) == 1:
+        return None
+    return DualSolution.certified(
+        rows, np.ascontiguousarray(best.alpha.T), np.ascontiguousarray(best.F.T), tol=tol,
+        history=history[1:],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _State:
+    """alpha and F, class-major; the gap, absolute and relative, and what it is relative to."""
+
+    alpha: FloatArray
+    F: FloatArray
+    gap: float
+    relative_gap: float
+    gain: float
+
+    @classmethod
+    def of(cls, problem: DualProblem, alpha: FloatArray) -> _State:
+        rows, alpha = problem.rows, np.ascontiguousarray(alpha)
+        F = alpha @ problem.gram
+        gap, primal = statement.gap_and_primal(rows, alpha.T, F.T)
+        gain = max(min(primal, rows.primal_at_zero - primal), 0.0)
+        return cls(alpha, F, gap, statement.relative_gap(rows, gap, primal), gain)
+
+
+def _round(problem: DualProblem, state: _State, tol: float) -> tuple[_State, _State, int] | None:
+    """Solve for what is in play: the interior point, a certified one, and the steps that took."""
+    variables = Variables.of(problem, state.alpha, state.F)
+    reach = variables.reach()
+    if reach is None:
+        return None
+    live = variables.live(reach)
+    points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
+    if len(points) == 0:
+        return None
+    part = problem.at(points)
+    Z = pivoted_cholesky(part.gram)
+    if Z is None:
+        return None
+    live = live[0][:, points], live[1][:, points]
+    old = np.ascontiguousarray(state.alpha[:, points])
+    restriction = Restriction(state.F[:, points] - old @ part.gram, old @ Z, live)
+    equations = EquationsInPlay(part.gram, Z, _labels(live))
+    interior = Interior(Z, part.rows, Workers(), restriction, equations)
+    allowed = PART_OF_GAP * max(tol * state.gain, EARLY * state.gap)
+    steps = _run(interior, allowed)
+    if steps is None:
+        return None
+
+    def merged(values: FloatArray) -> _State:
+        alpha = state.alpha.copy()
+        alpha[:, points] = values
+        return _State.of(problem, alpha)
+
+    for eagerness in EAGERNESS:
+        snapped = merged(interior.snapped(eagerness))
+        if snapped.relative_gap <= tol:
+            break
+    return merged(interior.alpha()), snapped, steps
+
+
+def _run(interior: Interior, allowed: float) -> int | None:
+    """Steps until the products are small enough after a whole step; None where rounding wins."""
+    for n_steps in range(1, MAX_STEPS + 1):
+        t = interior.step(SHARE * allowed / interior.n_products)
+        if interior.products() <= allowed and t > WHOLE:
+            return n_steps
+    return None

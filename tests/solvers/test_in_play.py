@@ -1,0 +1,119 @@
+"""Interior points for what is in play, against programs of the paper solved by other means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musvm._threads import Workers
+from musvm.dual.problem import DualProblem, DualRows, infeasibility
+from musvm.solvers import in_play
+from musvm.solvers.choose import solve_with_gram
+from musvm.solvers.factors import pivoted_cholesky
+from musvm.solvers.gram import solve
+from musvm.solvers.in_play import EquationsInPlay, Variables, solve_in_play
+from musvm.solvers.interior import Equations, Interior, Restriction
+from oracles import optimum
+
+TOL, NEAR = 1e-6, 1e-4
+
+
+def smooth_problem(
+    seed: int, delta: float, C: float, L: int = 4, gamma: float = 0.1
+) -> DualProblem:
+    """Classes that overlap, a smooth RBF kernel and a large C: Newton steps on faces crawl here."""
+    rng = np.random.default_rng(seed)
+    n, m = 60, 25
+    y = np.concatenate([np.arange(L), rng.integers(0, L, n - L)])
+    X = np.vstack([rng.normal(size=(n, 3)) + y[:, None] % 3, rng.normal(size=(m, 3)) + 1.0])
+    distances = np.square(X[:, None] - X[None]).sum(axis=2)
+    caps = C * rng.uniform(0.5, 2.0, n + m)
+    return DualProblem(np.exp(-gamma * distances), DualRows(y, L, caps, delta))
+
+
+@settings(max_examples=10)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.01, 0.1, 0.5]),
+    st.sampled_from([1.0, 100.0, 1e4]),
+    st.integers(2, 5),
+)
+def test_objective_is_that_of_the_literal_program(seed, delta, C, L):
+    """Whatever it reaches is feasible, no worse than what it began with, and can be finished."""
+    problem = smooth_problem(seed, delta, C, L)
+    begun = solve(problem, tol=TOL, max_iter=1)
+    found = solve_in_play(problem, begun.alpha, tol=TOL)
+    finished = solve_with_gram(problem, alpha=(found or begun).alpha, tol=TOL)
+    oracle = optimum(problem)
+    assert oracle.width <= TOL, "the oracle itself is not sure"
+    assert finished.primal == pytest.approx(oracle.upper, rel=2 * TOL)
+    if found is not None:
+        assert found.relative_gap <= begun.relative_gap
+        assert infeasibility(problem.rows, found.alpha) <= 1e-12
+        assert found.primal >= oracle.lower * (1.0 - TOL)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("L", [3, 5])
+def test_it_gets_there_by_itself_where_the_rank_is_high(delta, L):
+    problem = smooth_problem(0, delta, 100.0, L, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    assert not begun.converged
+    found = solve_in_play(problem, begun.alpha, tol=NEAR)
+    assert found.converged
+    assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
+
+
+def test_what_is_held_by_mistake_is_let_go(monkeypatch):
+    """Not all directions fit into one round: later ones take what the first could not."""
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    monkeypatch.setattr(in_play, "MOST_IN_PLAY", 50)
+    monkeypatch.setattr(in_play, "MORE_THAN_FREE", 1.1)
+    found = solve_in_play(problem, begun.alpha, tol=NEAR)
+    assert found.converged
+    assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_equations_in_alpha_are_those_in_the_weights(delta):
+    """Woodbury's form against the one that `interior.py` uses, with all variables live."""
+    problem = smooth_problem(1, delta, 10.0)
+    rows, Z = problem.rows, pivoted_cholesky(problem.gram)
+    everything = np.ones((rows.n_classes, rows.n_points), dtype=bool)
+    start = np.zeros((rows.n_classes, Z.shape[1]))
+    restriction = Restriction(np.zeros_like(everything, dtype=float), start, (everything,) * 2)
+    in_alpha = EquationsInPlay(problem.gram, Z, everything)
+    in_weights = Equations(Z.shape[1], rows.n_classes, Workers())
+    interior = Interior(Z, rows, Workers(), restriction, in_alpha)
+    for _ in range(3):
+        interior.step()
+    for piece in interior.pieces:
+        piece.cone.linearise()
+    in_alpha.factorise(interior.pieces)
+    in_weights.factorise(interior.pieces)
+    rhs = np.random.default_rng(2).normal(size=start.shape)
+    rhs -= rhs.mean(axis=0)
+    np.testing.assert_allclose(in_alpha.solve(rhs), in_weights.solve(rhs), atol=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_what_is_held_at_the_optimum_is_at_its_bound(delta):
+    problem = smooth_problem(3, delta, 10.0)
+    rows, n = problem.rows, problem.rows.n_train
+    optimal = solve(problem, tol=1e-10)
+    variables = Variables.of(problem, optimal.alpha.T, optimal.decision.T)
+    held = ~variables.live(1e-3)[0][:, :n]
+    bound = np.zeros((rows.n_classes, n))
+    bound[rows.y, np.arange(n)] = rows.caps[:n]
+    assert held.any()
+    np.testing.assert_allclose((bound - optimal.alpha[:n].T)[held], 0.0, atol=1e-6)
+
+
+def test_the_other_loss_is_left_to_other_paths():
+    problem = smooth_problem(0, 0.1, 1.0)
+    rows = DualRows(problem.rows.y, 4, problem.rows.caps, 0.1, "max")
+    problem = DualProblem(problem.gram, rows)
+    assert solve_in_play(problem, np.zeros((rows.n_points, 4))) is None
