@@ -2,13 +2,14 @@
 
 A benchmark collects its tables in a `Report`. It prints each one as soon as it is filled and
 stores all of them as Markdown and JSON under `benchmarks/results/`, headed by the machine, the
-versions and the number of threads they were measured with.
+versions, the digest of the sources and the number of threads they were measured with.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -241,7 +242,22 @@ def machine() -> dict[str, str]:
         "BLAS threads": ", ".join(dict.fromkeys(threads)),
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "versions": ", ".join(f"{name} {_version(name)}" for name in PACKAGES),
+        "code": f"sources {source_digest()}",
     }
+
+
+def source_digest() -> str:
+    """A name for the code that is measured: twelve digits of the digest of all its sources.
+
+    Commits are renamed when branches are joined; the same sources keep this name.
+    """
+    digest = hashlib.sha256()
+    folder = REPOSITORY / "src" / "musvm"
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".pyx", ".pxd", ".h", ".c"):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _processor() -> str:

@@ -1,35 +1,57 @@
 """Do certificates hold on hostile numbers, and do the solvers' paths agree? Random problems.
 
-    python benchmarks/stress.py [--first 0] [--problems 1000] [--log FILE] [--max-iter 1000]
+    python benchmarks/stress.py [--seed 0] [--count 1000] [--jobs 1] [--seconds S] [--log FILE]
+    python benchmarks/stress.py --count 0 --log FILE [FILE ...]     # the table of what was run
 
 Every seed is a problem: number of classes, loss, kernel, weights, Delta, C from 1e-6 to 1e6, and
 points with duplicates, zero rows, collinear columns, offsets, scales from 1e-8 to 1e8, a single
-column or more columns than rows. It is fitted on every path that takes it. Each fit is certified
-from outside (`musvm.verify`), in extended precision. Fits disagree if one has an objective below
-what another certifies that no model can have.
+column or more columns than rows. It is fitted as users do, and on every path that takes it. Each
+fit is certified from outside (`musvm.verify`), in extended precision. Fits disagree if one has an
+objective below what another certifies that no model can have.
 
-With --log each seed is a line of JSON in that file, seeds that are there already are not run
-again, and the table is that of the whole file: run it in pieces, for as long as you like.
+With --log each seed is a line of JSON in the first of these files, seeds that are there already are
+not run again, and the table is that of all of them: run it in pieces, on several machines, for as
+long as you like. Seeds with something to look into keep what was found on every path; the others
+only how many fits they are. Nothing but the package and its own dependencies is needed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from _shared import Report, Table
+from _shared import Report, Table, source_digest
 from musvm import UniversumSVC, verify
 
-PATHS = ("gram", "working-set", "linear")
+# Paths that a user does not get without asking are cut off early: what they certify must be true
+# wherever they are then.
+PATHS = {"auto": 1000, "gram": 100, "working-set": 100, "linear": 100, "interior": 100}
+LINEAR_ONLY = ("linear", "interior")
 # Two objectives that differ by less, relatively, are the same number in doubles.
 ROUNDING = 1e-9
-OUTCOMES = ("fits", "not converged", "refused", "wrong certificates", "disagreeing paths")
+OUTCOMES = (
+    "fits",
+    "by auto",
+    "auto not converged",
+    "cut off",
+    "refused",
+    "wrong certificates",
+    "disagreeing paths",
+    "silent or loud",
+)
+NEWS = OUTCOMES[4:]
+"""What makes a seed worth looking into, beside a default fit that did not converge."""
 
 
 def points(rng: np.random.Generator, n: int, d: int, centres: np.ndarray, y: Any) -> np.ndarray:
@@ -48,8 +70,8 @@ def problem(seed: int) -> tuple[dict[str, Any], np.ndarray, np.ndarray, Any, Any
     """Parameters, X, y, universum and sample weights of a seed."""
     rng = np.random.default_rng(seed)
     L = int(rng.integers(2, 7))
-    n, m = int(rng.integers(2 * L, 60)), int(rng.choice([0, 5, 20]))
-    d = int(rng.choice([1, 2, 5, 20, 80]))
+    n, m = int(rng.integers(2 * L, 40)), int(rng.choice([0, 4, 12]))
+    d = int(rng.choice([1, 2, 5, 15, 50]))
     y = np.r_[np.arange(L), rng.integers(0, L, size=n - L)]
     centres = rng.uniform(0, 3) * rng.normal(size=(L, d))
     everything = points(rng, n + m, d, centres, np.r_[y, rng.integers(0, L, size=m)])
@@ -73,52 +95,66 @@ def problem(seed: int) -> tuple[dict[str, Any], np.ndarray, np.ndarray, Any, Any
     return parameters, everything[:n], y, everything[n:] if m else None, weight
 
 
-def run(seed: int, max_iter: int) -> dict[str, Any]:
-    """What became of one seed, as JSON can hold it."""
+def fitted(seed: int, path: str) -> dict[str, Any]:
+    """What became of one fit of a seed, as JSON can hold it."""
     parameters, X, y, U, weight = problem(seed)
-    found: dict[str, Any] = {"seed": seed, "kernel": parameters["kernel"], "fits": {}}
-    for path in PATHS if parameters["kernel"] == "linear" else PATHS[:2]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = UniversumSVC(**parameters, solver=path, max_iter=max_iter)
-            try:
-                model.fit(X, y, universum=U, sample_weight=weight)
-            except ValueError as error:
-                found["fits"][path] = {"refused": str(error)}
-                continue
-        check = verify(model, X, y, universum=U)
-        found["fits"][path] = {
-            "converged": check.converged,
-            "holds": check.holds,
-            "primal": check.primal,
-            "gap": check.gap,
-            "claimed_gap": check.claimed_gap,
-            "infeasibility": check.infeasibility,
-        }
+    model = UniversumSVC(**parameters, solver=path, max_iter=PATHS[path])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(X, y, universum=U, sample_weight=weight)
+        except ValueError as error:
+            return {"refused": str(error)}
+    check = verify(model, X, y, universum=U)
+    return {
+        "converged": check.converged,
+        "holds": check.holds,
+        "primal": check.primal,
+        "gap": check.gap,
+        "claimed_gap": check.claimed_gap,
+        "infeasibility": check.infeasibility,
+        "explained": any(w.category is ConvergenceWarning for w in caught),
+        "leaked": [str(w.message) for w in caught if issubclass(w.category, RuntimeWarning)],
+    }
+
+
+def run(seed: int) -> dict[str, Any]:
+    """What became of a seed: its fits by their outcome, and each of them if there is news."""
+    kernel = problem(seed)[0]["kernel"]
+    paths = [path for path in PATHS if kernel == "linear" or path not in LINEAR_ONLY]
+    fits = {path: fitted(seed, path) for path in paths}
+    counts = outcomes(fits)
+    found = {"seed": seed, "kernel": kernel, "counts": {k: v for k, v in counts.items() if v}}
+    if counts["auto not converged"] or any(counts[name] for name in NEWS):
+        found["fits"] = fits
     return found
 
 
-def outcomes(found: dict[str, Any]) -> Counter:
-    """Of one seed: its fits by what became of them, and whether its paths disagree."""
-    fits = list(found["fits"].values())
-    done = [fit for fit in fits if "refused" not in fit]
-    feasible = [fit for fit in done if fit["holds"]]
-    lowest = min((fit["primal"] for fit in done), default=0.0)
-    bound = max((fit["primal"] - fit["gap"] for fit in feasible), default=lowest)
-    counts = Counter({"problems": 1, "fits": len(fits)})
-    counts["not converged"] = sum(not fit["converged"] for fit in done)
+def outcomes(fits: dict[str, dict[str, Any]]) -> Counter:
+    """Fits of one problem by what became of them, and whether its paths disagree."""
+    done = {path: fit for path, fit in fits.items() if "refused" not in fit}
+    holding = [fit for fit in done.values() if fit["holds"]]
+    lowest = min((fit["primal"] for fit in done.values()), default=0.0)
+    bound = max((fit["primal"] - fit["gap"] for fit in holding), default=lowest)
+    unfinished = {path for path, fit in done.items() if not fit["converged"]}
+    some_refused = 0 < len(done) < len(fits)
+    counts = Counter({"fits": len(fits), "by auto": 1})
+    counts["auto not converged"] = int("auto" in unfinished)
+    counts["cut off"] = len(unfinished - {"auto"})
     counts["refused"] = len(fits) - len(done)
-    counts["wrong certificates"] = sum(not fit["holds"] for fit in done)
-    some_refused = 0 < counts["refused"] < len(fits)
+    counts["wrong certificates"] = len(done) - len(holding)
     counts["disagreeing paths"] = int(some_refused or bound > lowest + ROUNDING * abs(lowest))
+    counts["silent or loud"] = sum(
+        bool(fit["leaked"]) or fit["converged"] == fit["explained"] for fit in done.values()
+    )
     return counts
 
 
-def seeds_in(log: Path | None) -> dict[int, dict[str, Any]]:
-    """The seeds that a file holds; a line that a kill left half is none."""
+def seeds_in(logs: list[Path]) -> dict[int, dict[str, Any]]:
+    """The seeds that files hold; a line that a kill left half is none."""
     found = {}
-    if log is not None and log.exists():
-        for line in log.read_text(encoding="utf-8").splitlines():
+    for log in logs:
+        for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
             try:
                 one = json.loads(line)
             except json.JSONDecodeError:
@@ -127,50 +163,78 @@ def seeds_in(log: Path | None) -> dict[int, dict[str, Any]]:
     return found
 
 
+def results(seeds: list[int], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The outcome of every seed, as they come; none is begun after the time is over."""
+    end = time.monotonic() + options.seconds
+    if options.jobs == 1:
+        yield from (run(seed) for seed in seeds if time.monotonic() < end)
+        return
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        portion = 50 * options.jobs
+        for start in range(0, len(seeds), portion):
+            if time.monotonic() < end:
+                yield from pool.map(run, seeds[start : start + portion])
+
+
 def run_missing(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All seeds of the log, after those that were asked for."""
-    known = seeds_in(options.log)
-    n_problems = 20 if options.quick else options.problems
-    for seed in range(options.first, options.first + n_problems):
-        if seed in known:
-            continue
-        known[seed] = run(seed, options.max_iter)
-        if options.log is not None:
-            with options.log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(known[seed]) + "\n")
+    """All seeds of the logs, after those that were asked for."""
+    known, code = seeds_in(options.log), source_digest()
+    count = 20 if options.quick else options.count
+    wanted = [seed for seed in range(options.seed, options.seed + count) if seed not in known]
+    for one in results(wanted, options):
+        known[one["seed"]] = one | {"code": code}
+        if options.log:
+            with options.log[0].open("a", encoding="utf-8") as file:
+                file.write(json.dumps(known[one["seed"]]) + "\n")
     return list(known.values())
+
+
+def table_of(found: list[dict[str, Any]]) -> Table:
+    table = Table(
+        "What became of them",
+        ("code", "kernel", "problems", *OUTCOMES[2:], "fits"),
+        "Auto: as users fit, for up to 1,000 rounds. Cut off: fits on a path that was asked for, "
+        "after 100 rounds. Wrong certificates: fits that are infeasible, or say that they "
+        "converged where the gap in extended precision is above `tol`. Disagreeing: an objective "
+        "below another path's certified bound, or refused on one path alone. Silent or loud: not "
+        "converged without the warning that says so, or another warning that leaked.",
+    )
+    total: Counter = Counter()
+    for code, kernel in sorted({(one["code"], one["kernel"]) for one in found}):
+        these = [one for one in found if (one["code"], one["kernel"]) == (code, kernel)]
+        counts = sum((Counter(one["counts"]) for one in these), Counter())
+        table.add(code, kernel, counts["by auto"], *_row(counts))
+        total += counts
+    table.add("all", "all", total["by auto"], *_row(total))
+    wrong = sum(total[name] for name in OUTCOMES[5:])
+    table.goal("no wrong certificate, no disagreement", wrong == 0, f"{wrong} of {total['fits']}")
+    n_problems = total["by auto"]
+    table.goal("100,000 problems", n_problems >= 100_000, f"{n_problems:,}")
+    return table
+
+
+def _row(counts: Counter) -> tuple[int, ...]:
+    return tuple(counts[name] for name in (*OUTCOMES[2:], "fits"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--problems", type=int, default=1000, help="how many seeds")
-    parser.add_argument("--log", type=Path, help="a file that keeps every seed's outcome")
-    parser.add_argument("--max-iter", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1000, help="how many seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="begin no seed after these")
+    parser.add_argument("--log", type=Path, nargs="+", default=[], help="files of outcomes")
     parser.add_argument("--quick", action="store_true", help="20 problems")
+    parser.add_argument("--no-page", action="store_true", help="print the table, store no page")
     options = parser.parse_args()
     found = run_missing(options)
     report = Report("stress", "Random problems, certified from outside", quick=options.quick)
-    table = Table(
-        "What became of them",
-        ("kernel", "problems", *OUTCOMES),
-        "Wrong certificates: fits that are infeasible, or say that they converged where the gap in "
-        "extended precision is above `tol`. Disagreeing: an objective below another path's "
-        "certified bound, or refused on one path alone.",
-    )
-    total: Counter = Counter()
-    for kernel in sorted({one["kernel"] for one in found}):
-        counts = sum((outcomes(one) for one in found if one["kernel"] == kernel), Counter())
-        table.add(kernel, counts["problems"], *(counts[name] for name in OUTCOMES))
-        total += counts
-    table.add("all", total["problems"], *(total[name] for name in OUTCOMES))
-    wrong = total["wrong certificates"] + total["disagreeing paths"]
-    table.goal("no wrong certificate, no disagreement", wrong == 0, f"{wrong} of {total['fits']}")
-    report.add(table)
-    bad = [one["seed"] for one in found if outcomes(one)["wrong certificates"]]
-    odd = [one["seed"] for one in found if outcomes(one)["disagreeing paths"]]
-    print(f"seeds with a wrong certificate: {bad[:50]}\nseeds that disagree: {odd[:50]}")
-    report.store()
+    report.add(table_of(found))
+    for name in ("auto not converged", *NEWS):
+        seeds = [one["seed"] for one in found if name in one["counts"]]
+        print(f"{name}: {len(seeds)} seeds, {sorted(seeds)[:40]}")
+    if not options.no_page:
+        report.store()
 
 
 if __name__ == "__main__":
