@@ -1,10 +1,10 @@
 """Malformed files against the command line, by the ten thousand.
 
-    python benchmarks/fuzz.py [--cases 12000] [--seed 0] [--jobs 4]
+    python benchmarks/fuzz.py [--cases 60000] [--seed 0] [--jobs 4]
 
-Does every malformed CSV, LIBSVM, NPZ and model file end in success or in one line of error, with
-no traceback, no partial output and no code run from the file? What is checked is in
-`tests/malformed.py`. Cases are drawn by hypothesis; a failure is shrunk and printed.
+Does every malformed CSV, LIBSVM, NPZ, Parquet and model file end in success or in one line of
+error, with no traceback, no partial output and no code run from the file? Is every damaged cell of
+a search told from a whole one? What is checked is in `tests/support/malformed.py`. Cases are drawn by hypothesis; a failure is shrunk and printed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from _shared import Report, Table
 
 import malformed  # isort: skip  (found through _shared)
 
-KINDS = ("csv", "libsvm", "npz", "model")
-
 
 def fuzz(workplace: malformed.Workplace, kind: str, n_cases: int, first_seed: int) -> Counter:
     """Run cases of one kind; count outcomes, and different contents."""
@@ -45,9 +43,9 @@ def fuzz(workplace: malformed.Workplace, kind: str, n_cases: int, first_seed: in
     )
     @given(st.data())
     def every_case(data: st.DataObject) -> None:
-        case = data.draw(workplace.cases(kind))
-        outcomes[malformed.check(case, workplace.folder)] += 1
-        contents.add(hash((case.arguments, case.content)))
+        outcome, content = workplace.outcome(kind, data.draw)
+        outcomes[outcome] += 1
+        contents.add(content)
 
     every_case()
     outcomes["different"] = len(contents)
@@ -70,20 +68,20 @@ def row_of(kind: str, n_cases: int, first_seed: int) -> tuple[str, int, int, int
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=12_000, help="number of cases, of all kinds")
+    parser.add_argument("--cases", type=int, default=60_000, help="number of cases, of all kinds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="200 cases")
-    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--only", choices=malformed.KINDS)
     parser.add_argument("--jobs", type=int, default=1, help="kinds at the same time")
     options = parser.parse_args()
     total = 200 if options.quick else options.cases
-    kinds = [options.only] if options.only else KINDS
+    kinds = [options.only] if options.only else malformed.KINDS
     report = Report("fuzz", "Malformed files", quick=options.quick)
     table = Table(
         "What became of them",
         ("file", "cases", "different", "accepted", "refused", "seconds"),
         "Accepted are those whose damage left a readable file, or hit what does not matter. All "
-        "others ended in one line of error. No case left a traceback, a file that was not asked "
+        "others ended in one line of error, cells in a warning that they are computed again. No case left a traceback, a file that was not asked "
         "for or control characters on the terminal, and none started a process or opened a pickle, "
         "by Python's audit events; the run stops at the first that does.",
     )
@@ -92,7 +90,8 @@ def main() -> None:
         for row in pool.map(one, kinds):
             table.add(*row)
     n_cases = sum(row[1] for row in table.rows)
-    table.goal("10,000 cases without a fault", n_cases >= 10_000, f"{n_cases:,} cases, 0 faults")
+    fewest = min(row[1] for row in table.rows)
+    table.goal("10,000 of a kind without a fault", fewest >= 10_000, f"{n_cases:,}, 0 faults")
     report.add(table)
     report.store()
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("typer", reason="the command line needs typer")
 pytest.importorskip("pandas", reason="tables need pandas")
 pytest.importorskip("skops", reason="model files need skops")
+pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 
 import malformed
 
@@ -21,15 +22,14 @@ def workplace(tmp_path_factory):
         yield malformed.Workplace.make(folder)
 
 
-@pytest.mark.parametrize("kind", ["csv", "libsvm", "npz", "model"])
+@pytest.mark.parametrize("kind", malformed.KINDS)
 def test_malformed_files_are_refused_in_one_line(workplace, kind):
     outcomes = []
 
     @settings(max_examples=75, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def every_case(data):
-        case = data.draw(workplace.cases(kind))
-        outcomes.append(malformed.check(case, workplace.folder))
+        outcomes.append(workplace.outcome(kind, data.draw)[0])
 
     every_case()
     assert "refused" in outcomes, "the files were not malformed"

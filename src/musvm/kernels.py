@@ -39,13 +39,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg.lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances, pairwise_kernels
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
 from musvm._messages import warn_user
+from musvm._pieces import lower_factor, slices
 from musvm._threads import Workers, one_blas_thread, workers
 
 KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
@@ -155,8 +155,21 @@ class Kernel:
             # The same digits whatever the number of threads; how a user's function computes is
             # its own affair.
             with nullcontext() if callable(self.name) else one_blas_thread():
-                K = np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
+                K = self._between(points)
         make_symmetric(K, resolution=resolution)
+        return K
+
+    def _between(self, points: Any) -> FloatArray:
+        """k of all points with each other; many of them in strips, so that Ctrl-C is heard."""
+        n, d = points.shape
+        strips = list(slices(n, float(n) * d))
+        if len(strips) == 1 or callable(self.name):
+            return np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
+        K = np.empty((n, n))
+        for strip in strips:
+            K[strip, strip.start :] = self.matrix(points[strip], points[strip.start :])
+            K[strip.start :, strip] = K[strip, strip.start :].T
+        K.flat[:: n + 1] = self.diagonal(points)
         return K
 
 
@@ -295,8 +308,7 @@ def is_positive_semidefinite(K: FloatArray, *, resolution: float) -> bool:
     ridge = resolution**0.75 * np.linalg.norm(K) + np.finfo(np.float64).tiny
     work = K.T.copy(order="F")
     work.flat[:: len(K) + 1] += ridge
-    _, info = scipy.linalg.lapack.dpotrf(work, lower=True, clean=False, overwrite_a=True)
-    return bool(info == 0)
+    return lower_factor(work)
 
 
 def warn_if_indefinite(kernel: Kernel, gram: FloatArray, *, resolution: float) -> bool:

@@ -4,13 +4,15 @@ A case is a command, and one file for it: a valid one that was damaged, rearrang
 somebody hostile. Whatever the file, the command must either succeed or end with one line that
 begins with "Error:" and names the file. It leaves no traceback, no control characters on the
 terminal, no file that was not asked for, no half-written one, and runs nothing that the file
-brings along.
+brings along. A damaged cell of a search must be told from a whole one: whatever is not what was
+stored is computed again, with a warning.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +25,12 @@ from typer.testing import CliRunner, Result
 import cli_tables
 import model_files
 from musvm.cli import app
+from musvm.search.memory import CellStore
 
 SENTINEL = "sentinel-of-a-hostile-file"
 QUICK = ["--select", "2", "--C", "1", "--kernel", "linear"]
+
+KINDS = ("csv", "libsvm", "npz", "parquet", "model", "cell")
 
 # Cells, and values of features, that programs have tripped over.
 CELLS = [
@@ -239,6 +244,37 @@ def pickled_array() -> bytes:
 
 
 # ---------------------------------------------------------------------------------------------
+# Parquet
+
+
+@st.composite
+def parquet_files(draw: Any, frame: Any) -> bytes:
+    """Columns of the wrong kind, lost or renamed; archives that are broken."""
+    frame = frame.copy()
+    for _ in range(draw(st.integers(0, 2))):
+        name = draw(st.sampled_from(list(frame.columns)))
+        change = draw(st.sampled_from(["cells", "lose", "rename", "values", "empty"]))
+        if change == "cells":
+            frame[name] = draw(st.sampled_from(CELLS))
+        elif change == "values":
+            odd = [np.nan, np.inf, 1e308, True, 1 + 2j, np.datetime64("2020-01-01"), b"bytes", None]
+            frame[name] = [draw(st.sampled_from(odd[:4] + odd[5:]))] * len(frame)
+        elif change == "rename":
+            frame = frame.rename(columns={name: draw(st.sampled_from(CELLS))})
+        elif change == "lose" and frame.shape[1] > 1:
+            frame = frame.drop(columns=name)
+        else:
+            frame = frame.iloc[:0]
+        if not frame.columns.is_unique:
+            break
+    buffer = io.BytesIO()
+    if frame.columns.is_unique:
+        frame.to_parquet(buffer)
+    made = buffer.getvalue()
+    return draw(damaged(made)) if draw(st.booleans()) else made
+
+
+# ---------------------------------------------------------------------------------------------
 # Models
 
 
@@ -314,9 +350,11 @@ class Workplace:
     folder: Path
     csv: str
     libsvm: str
+    frame: Any
     X: np.ndarray
     y: np.ndarray
     model: bytes
+    cell: bytes
 
     @classmethod
     def make(cls, folder: Path) -> Workplace:
@@ -334,17 +372,28 @@ class Workplace:
         (folder / "numbers.libsvm").write_text("\n".join(lines))
         run("fit", "numbers.libsvm", "--out", "sparse.skops", *QUICK)
         model = (folder / "model.skops").read_bytes()
-        return cls(folder, frame.to_csv(index=False), "\n".join(lines), X, y, model)
+        CellStore(folder / "cells").save(KEY, CELL)
+        cell = (folder / "cells" / f"{KEY}.cell").read_bytes()
+        text = frame.to_csv(index=False)
+        return cls(folder, text, "\n".join(lines), frame, X, y, model, cell)
+
+    def outcome(self, kind: str, draw: Any) -> tuple[str, int]:
+        """What became of a case of one kind, and a hash of the case."""
+        if kind == "cell":
+            content = draw(damaged(self.cell))
+            return check_cell(content, self.folder / "cells"), hash(content)
+        case = draw(self.cases(kind))
+        return check(case, self.folder), hash((case.arguments, case.content))
 
     def cases(self, kind: str) -> Any:
-        """A strategy for cases of one kind: csv, libsvm, npz or model."""
+        """A strategy for cases of one kind of file that the commands read."""
         if kind == "model":
             commands = [("inspect", "case.skops"), ("predict", "case.skops", "new.csv", "--scores")]
             contents = model_contents(self.model)
             name = "case.skops"
         else:
-            model = {"csv": "model", "libsvm": "sparse", "npz": "numbers"}[kind]
-            table = {"csv": "train.csv", "libsvm": "numbers.libsvm", "npz": "numbers.npz"}[kind]
+            model = {"libsvm": "sparse", "npz": "numbers"}.get(kind, "model")
+            table = {"libsvm": "numbers.libsvm", "npz": "numbers.npz"}.get(kind, "train.csv")
             name = f"case.{kind}"
             commands = [
                 ("predict", f"{model}.skops", name, "--scores", "--out", "made"),
@@ -356,6 +405,7 @@ class Workplace:
                 "csv": _text_files(self.csv, ","),
                 "libsvm": _text_files(self.libsvm, " "),
                 "npz": npz_files(self.X, self.y),
+                "parquet": parquet_files(self.frame),
             }[kind]
         return st.builds(
             lambda arguments, content: Case(
@@ -364,6 +414,25 @@ class Workplace:
             st.sampled_from(commands),
             contents,
         )
+
+
+KEY = "0123456789abcdef"
+CELL = {"alpha": np.linspace(-1.0, 1.0, 60).reshape(20, 3), "gap": 1e-6, "converged": True}
+
+
+def check_cell(content: bytes, folder: Path) -> str:
+    """Read a cell with these bytes: it is what was stored, or none, with a word about it."""
+    (folder / f"{KEY}.cell").write_bytes(content)
+    with warnings.catch_warnings(record=True) as caught, model_files.no_code_runs():
+        warnings.simplefilter("always")
+        found = CellStore(folder).load(KEY)
+    if found is None:
+        assert ["computed again" in str(w.message) for w in caught] == [True]
+        return "refused"
+    assert not caught
+    assert found.keys() == CELL.keys()
+    assert all(np.array_equal(found[name], value) for name, value in CELL.items())
+    return "accepted"
 
 
 def run(*arguments: str) -> Result:

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from musvm._input.tensors import FloatArray, IntArray
+from musvm._pieces import divide_rows, lower_factor, subtract_square
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.faces import Directions, Face
 from musvm.dual.problem import DualProblem, DualRows
@@ -85,8 +86,8 @@ class NewtonSolver:
             u = blas.dtrsm(1.0, R, centred, lower=1)
         if len(A) and len(T):
             Vt = K[np.ix_(A, T)].T
-            Vt = blas.dtrsm(1.0, R, Vt, side=1, lower=1, trans_a=1, overwrite_b=1)
-            blas.dsyrk(-1.0, Vt, beta=1.0, c=K_TT.T, lower=1, overwrite_c=1)
+            divide_rows(Vt, R)
+            subtract_square(K_TT.T, Vt)
             rhs = rhs - (Vt @ u)[position, label]
 
         step = np.empty(len(face.row))
@@ -148,12 +149,9 @@ def _null_space_step(
 
 def cholesky(A: FloatArray, ridge: float) -> FloatArray:
     """The lower factor of A + ridge I, in place; A is C-ordered, its upper triangle is read."""
-    factor: FloatArray = A.T
+    factor: FloatArray = np.asfortranarray(A.T)
     factor.flat[:: len(A) + 1] += ridge
-    if len(A) == 0:
-        return factor
-    factor, info = lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
-    if info != 0:
+    if not lower_factor(factor):
         raise NotPositiveDefiniteError
     return factor
 

@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.model_selection import StratifiedKFold
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray, IntArray
+from musvm._pieces import lower_factor
 from musvm.dual.problem import UniversumLoss
 from musvm.kernels import Kernel
 from musvm.loo.estimate import DIRECT_LIMIT
@@ -195,13 +195,9 @@ class Steps:
         source, alpha = self._source(cell.spec), cell.fits[0].alpha
         assert not isinstance(source, Points), "folds have no estimate"
         used = self._parts[cell.spec.weight][0].blocks[np.any(alpha != 0.0, axis=1)]
-        K = source[np.ix_(used, used)]
+        K = np.ascontiguousarray(source[np.ix_(used, used)])
         K.flat[:: len(K) + 1] -= SINGULAR * K.diagonal().mean() if len(K) else 0.0
-        try:
-            scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            return True
-        return False
+        return not lower_factor(K.T)
 
     def _again(self, cell: Cell, folds: Sequence[Fold]) -> list[Chain]:
         """The cell as a chain that is solved; or one chain per fold, to be solved from there."""

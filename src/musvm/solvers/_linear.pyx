@@ -10,6 +10,7 @@ once. If only the columns are compressed (`indirect`), the entries are data[i d 
 row per feature, padded with zeros to `width`, a whole number of tiles of labels.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -56,6 +57,8 @@ use_long_vectors(True)
 # Rows that are asked for before their turn.
 cdef enum:
     AHEAD = 2
+    # An interrupt is looked for after so many operations: a few hundredths of a second.
+    OPERATIONS_A_LOOK = 1 << 26
 
 
 def padded(Py_ssize_t n_labels):
@@ -137,9 +140,12 @@ def sweep(
     bint is_max,
     const Py_ssize_t[::1] order,
 ):
-    """Minimise the blocks of the rows in `order`, one after the other; alpha and V follow."""
+    """Minimise the blocks of the rows in `order`, one after the other; alpha and V follow.
+
+    An interrupt ends it with an exception.
+    """
     cdef Py_ssize_t L = alpha.shape[1], width = V.shape[1]
-    cdef Py_ssize_t k, i, l, start, size
+    cdef Py_ssize_t k, i, l, start, size, operations = 0
     cdef double q
     cdef bint moved
     cdef const place* j
@@ -152,34 +158,41 @@ def sweep(
         raise MemoryError()
     cdef double* b = a + L
     cdef floating* change = f + width
-    with nogil:
-        for l in range(width):
-            change[l] = 0
-        for k in range(order.shape[0]):
-            if k + AHEAD < order.shape[0]:
-                i = order[k + AHEAD]
-                fetch_row(data, columns, starts, stops, dense, i)
-                fetch(&alpha[i, 0], L * sizeof(double))
-                fetch(&curvature[i], sizeof(double))
-            i = order[k]
-            start = starts[i]
-            size = stops[i] - start
-            j = &columns[0] if dense else &columns[start]
-            gather(&data[start], j, size, &V[0, 0], width, f)
-            old = &alpha[i, 0]
-            q = curvature[i]
-            for l in range(L):
-                b[l] = f[l] - q * old[l]
-            row_block(b, L, i, y, q, caps[i], delta, is_max, a)
-            moved = False
-            for l in range(L):
-                moved = moved or a[l] != old[l]
-                change[l] = <floating>(a[l] - old[l])
-                old[l] = a[l]
-            if moved:
-                scatter(&data[start], j, size, &V[0, 0], width, change)
-    free(a)
-    free(f)
+    try:
+        with nogil:
+            for l in range(width):
+                change[l] = 0
+            for k in range(order.shape[0]):
+                if k + AHEAD < order.shape[0]:
+                    i = order[k + AHEAD]
+                    fetch_row(data, columns, starts, stops, dense, i)
+                    fetch(&alpha[i, 0], L * sizeof(double))
+                    fetch(&curvature[i], sizeof(double))
+                i = order[k]
+                start = starts[i]
+                size = stops[i] - start
+                j = &columns[0] if dense else &columns[start]
+                gather(&data[start], j, size, &V[0, 0], width, f)
+                old = &alpha[i, 0]
+                q = curvature[i]
+                for l in range(L):
+                    b[l] = f[l] - q * old[l]
+                row_block(b, L, i, y, q, caps[i], delta, is_max, a)
+                moved = False
+                for l in range(L):
+                    moved = moved or a[l] != old[l]
+                    change[l] = <floating>(a[l] - old[l])
+                    old[l] = a[l]
+                if moved:
+                    scatter(&data[start], j, size, &V[0, 0], width, change)
+                operations += (size + 1) * width
+                if operations > OPERATIONS_A_LOOK:
+                    operations = 0
+                    with gil:
+                        PyErr_CheckSignals()
+    finally:
+        free(a)
+        free(f)
 
 
 cdef inline void collect(
@@ -202,33 +215,41 @@ def weights(
     const double[:, ::1] alpha,
     double[:, ::1] V,
 ):
-    """V += X[rows]^T alpha, added up in this order."""
+    """V += X[rows]^T alpha, added up in this order; an interrupt ends it."""
     cdef Py_ssize_t i, k, l, size, d = V.shape[0], L = alpha.shape[1], width = V.shape[1]
+    cdef Py_ssize_t operations = 0
     cdef bint used
     cdef const double* x
     cdef const place* j
     cdef double* a = <double*>malloc((width + d) * sizeof(double))
     if a == NULL:
         raise MemoryError()
-    with nogil:
-        for l in range(width):
-            a[l] = 0.0
-        for k in range(alpha.shape[0]):
-            i = rows[k]
-            used = False
-            for l in range(L):
-                a[l] = alpha[k, l]
-                used = used or a[l] != 0.0
-            if not used:
-                continue
-            x = &data[i * d if indirect else starts[i]]
-            j = &columns[0] if dense else &columns[starts[i]]
-            size = stops[i] - starts[i]
-            if indirect:
-                collect(x, j, size, a + width)
-                x = a + width
-            scatter(x, j, size, &V[0, 0], width, a)
-    free(a)
+    try:
+        with nogil:
+            for l in range(width):
+                a[l] = 0.0
+            for k in range(alpha.shape[0]):
+                i = rows[k]
+                used = False
+                for l in range(L):
+                    a[l] = alpha[k, l]
+                    used = used or a[l] != 0.0
+                if not used:
+                    continue
+                x = &data[i * d if indirect else starts[i]]
+                j = &columns[0] if dense else &columns[starts[i]]
+                size = stops[i] - starts[i]
+                if indirect:
+                    collect(x, j, size, a + width)
+                    x = a + width
+                scatter(x, j, size, &V[0, 0], width, a)
+                operations += (size + 1) * width
+                if operations > OPERATIONS_A_LOOK:
+                    operations = 0
+                    with gil:
+                        PyErr_CheckSignals()
+    finally:
+        free(a)
 
 
 def decision_values(

@@ -30,9 +30,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from musvm._input.tensors import FloatArray
+from musvm._pieces import lower_factor, square
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual._faces import project_rows
@@ -201,8 +202,7 @@ class Equations:
             for pair in range(which.start, which.stop):
                 k, l = ks[pair], ls[pair]
                 scaled = Zt * np.sqrt(weights[pair])
-                block = blas.dsyrk(1.0, scaled.T, trans=1, lower=1)
-                block += np.tril(block, -1).T
+                block = square(scaled)
                 H[k, :, l, :] = block if k == l else -block
                 H[l, :, k, :] = H[k, :, l, :]
 
@@ -261,10 +261,8 @@ def cholesky(H: FloatArray) -> FloatArray:
     while True:
         A = np.array(H.T, order="F")
         A.flat[:: len(A) + 1] += ridge
-        found, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
-        if info == 0:
-            factor: FloatArray = found
-            return factor
+        if lower_factor(A):
+            return A
         ridge = max(10.0 * ridge, 1e-15)
 
 

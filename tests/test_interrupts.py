@@ -1,0 +1,178 @@
+"""Ctrl-C: heard on every path before the work is done, the model as it was, no thread left."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+from musvm import UniversumSVC, UniversumSVCCV, _pieces, loo_error
+from musvm.kernels import Kernel
+
+needs_timers = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="no timer signals on this system"
+)
+
+
+@pytest.fixture
+def interrupt_after():
+    """A function that interrupts whatever runs once it has computed for so many seconds."""
+
+    def handler(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGPROF, handler)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
+    signal.signal(signal.SIGPROF, before)
+
+
+def make(n: int, d: int, L: int, m: int = 0):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % L
+    X = rng.normal(size=(L, d))[y] + rng.normal(size=(n, d))
+    return X, y, rng.normal(size=(m, d)) if m else None
+
+
+# No rounds end these before the interrupt does: the tolerance is below rounding.
+ENDLESS = {"C": 1e3, "tol": 1e-15, "max_iter": 10**9}
+PATHS = {
+    "gram": ({"solver": "gram", "gamma": 0.01}, make(300, 5, 3, 100)),
+    "working-set": ({"solver": "working-set", "gamma": 0.01}, make(1500, 5, 3)),
+    "linear": ({"solver": "linear", "kernel": "linear"}, make(2000, 20, 5)),
+    "auto": ({"gamma": 0.01}, make(1500, 5, 3)),
+}
+
+
+@needs_timers
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("seconds", [0.05, 0.3])
+def test_an_interrupt_ends_a_fit_and_leaves_everything_as_it_was(path, seconds, interrupt_after):
+    settings, (X, y, U) = PATHS[path]
+    clf = UniversumSVC(**settings, tol=1e-1, C=0.1).fit(X[:100], y[:100])
+    before, values, threads = dict(vars(clf)), clf.decision_function(X), threading.active_count()
+    clf.set_params(**ENDLESS)
+    interrupt_after(seconds)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y, universum=U)
+    clf.set_params(**{name: before[name] for name in ENDLESS})
+    assert vars(clf) == before
+    assert np.array_equal(clf.decision_function(X), values)
+    assert threading.active_count() == threads
+
+
+@needs_timers
+def test_an_interrupt_ends_leave_one_out_and_searches(interrupt_after):
+    X, y, U = make(400, 5, 4, 100)
+    model = UniversumSVC(C=10, gamma=0.05).fit(X, y, universum=U)
+    threads = threading.active_count()
+    interrupt_after(0.05)
+    with pytest.raises(KeyboardInterrupt):
+        loo_error(model, X, y, universum=U, method="loo")
+    search = UniversumSVCCV(np.logspace(-2, 4, 30), gammas=(0.01, 0.1), criterion=5)
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y, universum=U)
+    assert not hasattr(search, "best_estimator_")
+    assert threading.active_count() == threads
+
+
+# ---------------------------------------------------------------------------------------------
+# Calls of LAPACK that are cut up are no longer than they may be, and find the same
+
+
+@pytest.fixture
+def short_pieces(monkeypatch):
+    """Pieces as if a few thousand operations took long; what every call of BLAS would cost."""
+    monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
+    monkeypatch.setattr(_pieces, "PANEL", 16)
+    costs = []
+
+    def counted(function, cost):
+        def call(*args, **kwargs):
+            costs.append(cost(*args))
+            return function(*args, **kwargs)
+
+        return call
+
+    blas, lapack = _pieces.blas, _pieces.lapack
+    solve = counted(blas.dtrsm, lambda _, L, B: len(L) ** 2 * len(B))
+    dsyrk = counted(blas.dsyrk, lambda _, V: V.size * min(V.shape))
+    dpotrf = counted(lapack.dpotrf, lambda A: len(A) ** 3 / 3)
+    monkeypatch.setattr(blas, "dtrsm", solve)
+    monkeypatch.setattr(blas, "dsyrk", dsyrk)
+    monkeypatch.setattr(lapack, "dpotrf", dpotrf)
+    return costs
+
+
+def test_a_factor_in_pieces_is_the_factor(short_pieces):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(130, 150))
+    A = np.asfortranarray(Z @ Z.T)
+    expected = scipy.linalg.cholesky(A, lower=True)
+    assert _pieces.lower_factor(A)
+    np.testing.assert_allclose(np.tril(A), expected, atol=1e-11)
+    assert len(short_pieces) > 9
+    assert max(short_pieces) <= 2e4
+
+
+@pytest.mark.parametrize("place", [0, 60, 129])
+def test_a_matrix_without_a_factor_is_told_in_any_panel(place, short_pieces):
+    A = np.asfortranarray(np.eye(130))
+    A[place, place] = -1.0
+    assert not _pieces.lower_factor(A)
+
+
+def test_products_and_divisions_in_pieces_are_those_of_one_call(short_pieces):
+    rng = np.random.default_rng(1)
+    V, B = rng.normal(size=(20, 300)), rng.normal(size=(200, 20))
+    L = np.asfortranarray(np.tril(rng.normal(size=(20, 20))) + 10 * np.eye(20))
+    np.testing.assert_allclose(_pieces.square(V), V @ V.T, atol=1e-12)
+    C = np.asfortranarray(np.eye(20))
+    _pieces.subtract_square(C, np.asfortranarray(V))
+    np.testing.assert_allclose(np.tril(C), np.tril(np.eye(20) - V @ V.T), atol=1e-12)
+    divided = B.copy()
+    _pieces.divide_rows(divided, L)
+    np.testing.assert_allclose(divided @ L.T, B, atol=1e-12)
+    assert len(short_pieces) > 10
+    assert max(short_pieces) <= 2e4
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])
+def test_a_gram_matrix_in_strips_is_the_gram_matrix(name, container, monkeypatch):
+    X = make(100, 7, 3)[0] + (100.0 if name == "rbf" else 0.0)
+    kernel = Kernel(name, gamma=0.1, degree=2, coef0=0.5, constant=1.0)
+    rows = np.arange(90)
+    whole = kernel.gram(container(X), rows, resolution=1e-15)
+    monkeypatch.setattr(_pieces, "OPERATIONS", 1e4)
+    strips = kernel.gram(container(X), rows, resolution=1e-15)
+    np.testing.assert_allclose(strips, whole, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(strips, strips.T)
+    if name == "rbf":
+        assert np.all(strips.diagonal() == 2.0)
+
+
+@needs_timers
+def test_one_sweep_over_many_points_hears_an_interrupt(interrupt_after):
+    """The sweep itself raises: nothing but compiled code runs between the start and the end."""
+    from musvm.solvers._linear import sweep, zero_weights
+
+    n, d, L = 2_000_000, 50, 3
+    data, columns = np.ones(d), np.arange(d, dtype=np.intc)
+    starts = np.zeros(n, dtype=np.intp)
+    stops = starts + d
+    alpha, V = np.zeros((n, L)), zero_weights(d, L, np.float64)
+    y, order = np.arange(n) % L, np.arange(n)
+    interrupt_after(0.01)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(
+            data, columns, starts, stops, True, V, alpha, y, np.ones(n), np.full(n, 50.0),
+            0.0, False, order,
+        )  # fmt: skip
+    assert np.any(alpha[0] != 0.0)
+    assert not np.any(alpha[-1] != 0.0), "the sweep came to its end"
