@@ -4,7 +4,8 @@
 
 Does every malformed CSV, LIBSVM, NPZ, Parquet and model file end in success or in one line of
 error, with no traceback, no partial output and no code run from the file? Is every damaged cell of
-a search told from a whole one? What is checked is in `tests/support/malformed.py`. Cases are drawn by hypothesis; a failure is shrunk and printed.
+a search told from a whole one? What is checked is in
+`tests/support/malformed.py`. Cases are drawn by hypothesis; a failure is shrunk and printed.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def main() -> None:
         "What became of them",
         ("file", "cases", "different", "accepted", "refused", "seconds"),
         "Accepted are those whose damage left a readable file, or hit what does not matter. All "
-        "others ended in one line of error, cells in a warning that they are computed again. No case left a traceback, a file that was not asked "
+        "others ended in one line of error, cells in a warning that they are computed "
+        "again. No case left a traceback, a file that was not asked "
         "for or control characters on the terminal, and none started a process or opened a pickle, "
         "by Python's audit events; the run stops at the first that does.",
     )

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
+import real_data
 from musvm import UniversumSVC, loo_error
 
 DATA = {
@@ -44,6 +45,36 @@ def test_an_offset_changes_neither_objective_nor_labels(name, solver, container)
         together = model.decision_function(points)
         alone = [model.decision_function(points[i : i + 1]) for i in range(20)]
         np.testing.assert_allclose(np.concatenate(alone), together[:20], atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["gram", "working-set"])
+@pytest.mark.parametrize("name", real_data.NAMES)
+def test_ten_real_data_sets_with_a_million_added(name, solver, request):
+    """Values as they come: what adding rounds off, 1e-10, must not show in what is found."""
+    folder = None if name in real_data.OF_SKLEARN else request.getfixturevalue("data_folder")
+    loaded = real_data.load(name, folder, 150)
+    if loaded is None:
+        pytest.skip(f"the file of {name} is not in the data folder")
+    X, y = loaded
+    U, settings = 0.5 * (X[:20] + X[-20:]), {"C": 10, "tol": 1e-7, "delta": 0.1, "solver": solver}
+    plain = UniversumSVC(**settings).fit(X, y, universum=U)
+    moved = UniversumSVC(**settings).fit(X + 1e6, y, universum=U + 1e6)
+    assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    assert_same_labels(plain, X, moved, X + 1e6)
+    # Floats hold a million to a sixteenth. What they hold is a problem as good as any other.
+    single, single_U = (X + 1e6).astype(np.float32), (U + 1e6).astype(np.float32)
+    held, held_U = single.astype(np.float64) - 1e6, single_U.astype(np.float64) - 1e6
+    plain = UniversumSVC(**settings).fit(held, y, universum=held_U)
+    moved = UniversumSVC(**settings).fit(single, y, universum=single_U)
+    assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    assert_same_labels(plain, held, moved, single)
+
+
+def assert_same_labels(plain, X, moved, points):
+    """Wherever both certify theirs: classes may tie at the optimum, and no gap tells them apart."""
+    both = plain.certified(X) & moved.certified(points)
+    assert both.mean() > 0.9
+    assert np.array_equal(plain.predict(X)[both], moved.predict(points)[both])
 
 
 def test_single_precision_with_an_offset_keeps_what_it_can_hold():
