@@ -110,6 +110,7 @@ def fitted(seed: int, path: str) -> dict[str, Any]:
         "converged": check.converged,
         "holds": check.holds,
         "primal": check.primal,
+        "dual": check.dual,
         "gap": check.gap,
         "claimed_gap": check.claimed_gap,
         "infeasibility": check.infeasibility,
@@ -135,7 +136,8 @@ def outcomes(fits: dict[str, dict[str, Any]]) -> Counter:
     done = {path: fit for path, fit in fits.items() if "refused" not in fit}
     holding = [fit for fit in done.values() if fit["holds"]]
     lowest = min((fit["primal"] for fit in done.values()), default=0.0)
-    bound = max((fit["primal"] - fit["gap"] for fit in holding), default=lowest)
+    # A bound that is a difference of numbers far larger than it is worth their rounding.
+    bound = max((-fit["dual"] - ROUNDING * fit["primal"] for fit in holding), default=lowest)
     unfinished = {path for path, fit in done.items() if not fit["converged"]}
     some_refused = 0 < len(done) < len(fits)
     counts = Counter({"fits": len(fits), "by auto": 1})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -190,7 +191,37 @@ def test_a_fork_waits_for_whoever_is_changing_the_limit():
     assert status == 0
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_a_library_that_is_loaded_later_is_held_as_well(monkeypatch):
+    first, later = PerProcess(), PerProcess()
+    loaded = [first]
+    controller = SimpleNamespace(
+        select=lambda user_api: SimpleNamespace(lib_controllers=list(loaded))
+    )
+    monkeypatch.setattr("musvm._threads.ThreadpoolController", lambda: controller)
+    monkeypatch.setitem(sys.modules, "a module", ModuleType("a"))
+    with one_blas_thread():
+        assert first.limit == 1
+    loaded.append(later)
+    monkeypatch.setitem(sys.modules, "a module with a library of its own", ModuleType("b"))
+    with one_blas_thread():
+        assert (first.limit, later.limit) == (1, 1)
+    assert (first.limit, later.limit) == (4, 4)
+
+
+class PerProcess:
+    """A library with one limit for all threads."""
+
+    threading_layer = "pthreads"
+    limit = 4
+
+    def get_num_threads(self) -> int:
+        return self.limit
+
+    def set_num_threads(self, n_threads: int) -> None:
+        self.limit = n_threads
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
 def test_decision_values_have_the_same_digits_on_any_number_of_threads(kernel, monkeypatch):
     monkeypatch.setattr("musvm.kernels.PIECE_ENTRIES", 20000)
     rng = np.random.default_rng(0)

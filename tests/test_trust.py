@@ -89,6 +89,30 @@ def test_single_precision_with_an_offset_keeps_what_it_can_hold():
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1e-22, 1e22])
+def test_paths_take_the_same_features(scale):
+    """Kernels beyond floats, below 1e-38 and above 1e38, are as good as any in doubles."""
+    X, y = scaled("iris")
+    settings = {"kernel": "linear", "C": 1 / scale**2, "tol": 1e-3}
+    found = [
+        UniversumSVC(**settings, solver=solver).fit(scale * X, y)
+        for solver in ("gram", "working-set", "linear", "interior")
+    ]
+    for model in found:
+        assert model.converged_
+        assert model.objective_ == pytest.approx(found[0].objective_, rel=2e-3)
+        assert np.array_equal(model.predict(scale * X), found[0].predict(scale * X))
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.parametrize("solver", ["auto", "gram", "working-set"])
+def test_polynomials_beyond_floats_are_taken_on_every_path(solver):
+    """Of the stress bench, seed 146: the kernel is 1e40 or so, a number in doubles."""
+    X, y = scaled("iris")
+    model = UniversumSVC(kernel="poly", degree=3, gamma=1e12, solver=solver, max_iter=5)
+    assert np.isfinite(model.fit(100 * X, y).objective_)
+
+
 # ---------------------------------------------------------------------------------------------
 # A fit that fails, and a model that nobody touched
 

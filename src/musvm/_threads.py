@@ -9,11 +9,12 @@ number, and each piece is a call of BLAS on one thread.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import threadpoolctl
@@ -97,9 +98,17 @@ def _release_control() -> None:
         release(force=True)
 
 
-@cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process."""
+    """The BLAS libraries of this process.
+
+    Extension modules bring their own, OpenCV's for one: there may be another one wherever more
+    modules are loaded than at the last look.
+    """
+    return _found(len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _found(_n_modules: int) -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 

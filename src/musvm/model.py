@@ -219,10 +219,13 @@ class FittedModel:
         if sp.issparse(X):
             X = in_canonical_form(X)
         if self.weights is not None:
-            return np.asarray(X @ self.weights.T) + self.intercept
+            # The same digits whatever the number of threads.
+            with one_blas_thread():
+                return np.asarray(X @ self.weights.T) + self.intercept
         if self.kernel.is_precomputed:
             columns = np.concatenate([self.training_support, self.universum_support])
-            return X[:, columns] @ self.dual_coef.T
+            with one_blas_thread():
+                return X[:, columns] @ self.dual_coef.T
         return self.kernel.weighted(X, self.vectors, self.dual_coef.T)
 
     def radii(self, diagonal: FloatArray) -> FloatArray:

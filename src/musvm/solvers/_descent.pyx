@@ -126,9 +126,9 @@ cdef enum:
 
 
 def add_products(
-    const float[:, ::1] kernel_rows,
+    const floating[:, ::1] kernel_rows,
     const Py_ssize_t[::1] chosen,
-    const float[:, ::1] change,
+    const floating[:, ::1] change,
     double[:, ::1] F,
     Py_ssize_t start,
     Py_ssize_t stop,
@@ -139,7 +139,7 @@ def add_products(
     """
     cdef Py_ssize_t w = chosen.shape[0], L = change.shape[1], k, l, j, first, rows, last
     cdef Py_ssize_t width = max(SUMS // L, FEWEST_COLUMNS), columns
-    cdef float* sums = <float*>malloc(L * width * sizeof(float))
+    cdef floating* sums = <floating*>malloc(L * width * sizeof(floating))
     if sums == NULL:
         raise MemoryError()
     with nogil:
@@ -149,7 +149,7 @@ def add_products(
             rows = 0
             while rows < w:
                 last = min(rows + ROWS_A_SUM, w)
-                memset(sums, 0, L * width * sizeof(float))
+                memset(sums, 0, L * width * sizeof(floating))
                 for k in range(rows, last):
                     for l in range(L):
                         if change[k, l] != 0.0:

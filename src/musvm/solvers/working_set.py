@@ -38,7 +38,7 @@ from musvm.dual.newton import damping
 from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
 from musvm.solvers._descent import descend
-from musvm.solvers.backends.contract import Backend, Support, Survey
+from musvm.solvers.backends.contract import Backend, Support, Survey, floats_hold
 from musvm.solvers.gram import MAX_HALVINGS
 from musvm.solvers.rounds import curvatures, rounds_until_certified
 
@@ -62,6 +62,7 @@ class _Rounds:
         self.size = min(backend.size, rows.n_points)
         self.n_rounds = 0
         self.curvature = curvatures(backend.diagonal)
+        self.floats_hold = floats_hold(backend.diagonal)
 
     def choose(self, violations: FloatArray) -> IntArray:
         """The next working set, ascending."""
@@ -88,8 +89,10 @@ class _Rounds:
         W = self.choose(survey.violations)
         alpha, F = self.backend.state_of(W)
         threshold = self.backend.looseness * float(survey.violations[W].max())
-        dtype = np.float32 if threshold > SINGLE_THRESHOLD else np.float64
-        gram = np.ascontiguousarray(self.backend.kernel_between(W), dtype=dtype)
+        between = self.backend.kernel_between(W)
+        in_floats = threshold > SINGLE_THRESHOLD and self.floats_hold
+        dtype = np.float32 if in_floats else np.float64
+        gram = np.ascontiguousarray(between, dtype=dtype)
         rows = self.rows.at(W)
         alpha = _class_major(alpha)
         descend(

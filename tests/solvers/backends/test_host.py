@@ -55,11 +55,20 @@ def test_the_cache_never_hands_out_a_wrong_row(requests):
     assert_hands_out_right_rows(backend, K, requests)
 
 
-def test_values_too_large_for_floats_are_refused():
-    X = points() * 1e15
-    backend = KernelRows(Kernel("poly", 1.0, 3, 0.0), X, 2, 1e9, Workers())
+@pytest.mark.parametrize("scale", [1e15, 1e-15])
+def test_values_that_floats_do_not_hold_stay_in_doubles(scale):
+    X, kernel = points() * scale, Kernel("poly", 1.0, 3, 0.0)
+    backend = KernelRows(kernel, X, 2, 1e9, Workers())
+    K = kernel.matrix(X, X)
+    np.testing.assert_allclose(backend.kernel_between(np.arange(60)), K, rtol=1e-12)
+    change = np.linspace(-1.0, 1.0, 6).reshape(3, 2)
+    backend.change(np.arange(3), change)
+    np.testing.assert_allclose(backend.solution()[1], K[:, :3] @ change, rtol=1e-9)
+
+
+def test_values_too_large_for_doubles_are_refused():
     with pytest.raises(ValueError, match="scale the features"):
-        backend.kernel_between(np.arange(3))
+        KernelRows(Kernel("poly", 1.0, 3, 0.0), points() * 1e110, 2, 1e9, Workers())
 
 
 @pytest.mark.parametrize("far", [1e2, 1e4, 1e8])

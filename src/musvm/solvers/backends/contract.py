@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from musvm._input.tensors import FloatArray, IntArray
 from musvm.dual.faces import Face
 from musvm.dual.problem import DualRows
@@ -29,6 +31,16 @@ class Survey:
     violations: FloatArray
     gap: float
     primal: float
+
+
+# Kernels in this range, by k(x, x), and products with them are numbers in floats.
+FLOAT_RANGE = (1e-30, 1e30)
+
+
+def floats_hold(diagonal: FloatArray) -> bool:
+    """Whether kernel rows may be rounded to floats; they stay in doubles otherwise."""
+    largest = float(np.abs(diagonal).max(initial=0.0))
+    return largest == 0.0 or FLOAT_RANGE[0] <= largest <= FLOAT_RANGE[1]
 
 
 class Support(Protocol):

@@ -6,6 +6,8 @@ size (`cache.py`). For support vectors far fewer than points that is far less th
 A row of a dense kernel is one product of floats and one pass of a function. For "rbf" the product
 is that of extended points (`musvm.kernels`), with their mean subtracted, which keeps the norms,
 and so the rounding, small. Where they are not small, the kernel is computed in doubles and rounded.
+Where it is too large or too small for floats, by k(x, x), it stays in doubles: what the other paths
+take, this one takes.
 
 Decision values for the certificate are computed in doubles by `kernels.py`, block by block; the
 next certificate computes what changed since.
@@ -29,11 +31,11 @@ from musvm.dual.problem import DualRows
 from musvm.kernels import CHUNK, Kernel, extended, other_side, require_finite
 from musvm.solvers._descent import add_products, violations
 from musvm.solvers.backends.cache import Slots
-from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
+from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey, floats_hold
 
 SingleArray = NDArray[np.float32]
-Tile = Callable[[slice], SingleArray]
-"""Columns of some rows, as floats."""
+Tile = Callable[[slice], NDArray[Any]]
+"""Columns of some rows, as floats, or as doubles where floats do not hold them."""
 
 ROWS_A_PIECE = 128
 # An exponent computed in floats is wrong by 1e-7 of gamma |x|^2. Where that is larger than this,
@@ -66,18 +68,19 @@ class KernelRows:
         self._workers = workers
         # A user's function need not be safe to call from several threads.
         self._kernel_workers = Workers() if callable(kernel.name) else workers
-        self._rows = _row_function(kernel, points)
-        self._alpha = np.zeros((M, n_classes))
-        self._F = np.zeros((M, n_classes))
-        self._certified_alpha, self._certified_F = self._alpha.copy(), self._F.copy()
-        n_slots = min(max(int(cache_bytes // (4 * M)), MIN_ROWS), M)
-        self.size = min(n_slots, SIZE)
-        # Memory is taken only as rows are written.
-        self._cache: SingleArray = np.empty((n_slots, M), dtype=np.float32)
-        self._slots = Slots(M, n_slots, self._alpha)
         self.diagonal = (
             points.diagonal().astype(float) if kernel.is_precomputed else kernel.diagonal(points)
         )
+        dtype = np.dtype(np.float32 if floats_hold(self.diagonal) else np.float64)
+        self._rows = _row_function(kernel, points, dtype)
+        self._alpha = np.zeros((M, n_classes))
+        self._F = np.zeros((M, n_classes))
+        self._certified_alpha, self._certified_F = self._alpha.copy(), self._F.copy()
+        n_slots = min(max(int(cache_bytes // (dtype.itemsize * M)), MIN_ROWS), M)
+        self.size = min(n_slots, SIZE)
+        # Memory is taken only as rows are written.
+        self._cache: NDArray[Any] = np.empty((n_slots, M), dtype=dtype)
+        self._slots = Slots(M, n_slots, self._alpha)
 
     # What the solver asks for
 
@@ -91,9 +94,9 @@ class KernelRows:
     def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         return self._alpha[points], self._F[points]
 
-    def kernel_between(self, points: IntArray) -> SingleArray:
+    def kernel_between(self, points: IntArray) -> NDArray[Any]:
         slots = self._load(points)
-        found = np.empty((len(points), len(points)), dtype=np.float32)
+        found = np.empty((len(points), len(points)), dtype=self._cache.dtype)
 
         def copy(part: slice) -> None:
             for row in range(part.start, part.stop):
@@ -108,7 +111,7 @@ class KernelRows:
         moved = np.any(difference != 0.0, axis=1)
         self._alpha[points] = alpha
         slots = self._load(points[moved])
-        step = difference[moved].astype(np.float32)
+        step = difference[moved].astype(self._cache.dtype)
 
         def update(columns: slice) -> None:
             add_products(self._cache, slots, step, self._F, columns.start, columns.stop)
@@ -177,8 +180,10 @@ def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice]
 # Rows in floats
 
 
-def _row_function(kernel: Kernel, points: Any) -> Callable[[IntArray], Tile]:
+def _row_function(kernel: Kernel, points: Any, dtype: Any) -> Callable[[IntArray], Tile]:
     """A function that prepares some rows and returns their `Tile`."""
+    if dtype == np.float64:
+        return lambda rows: _doubles_of(kernel, points, rows)
     if not kernel.constant:
         return _rows_without_constant(kernel, points)
     constant = np.float32(kernel.constant)
@@ -204,6 +209,13 @@ def _rows_without_constant(kernel: Kernel, points: Any) -> Callable[[IntArray], 
     with np.errstate(over="ignore"):
         singles = (scale * points).astype(np.float32)
     return lambda rows: _of_products(kernel, singles[rows], singles)
+
+
+def _doubles_of(kernel: Kernel, points: Any, rows: IntArray) -> Tile:
+    if kernel.is_precomputed:
+        return lambda columns: np.asarray(points[rows, columns], dtype=np.float64)
+    chosen = points[rows]
+    return lambda columns: kernel.matrix(chosen, points[columns])
 
 
 def _rounded(kernel: Kernel, chosen: Any, points: Any) -> Tile:
