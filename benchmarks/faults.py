@@ -1,6 +1,6 @@
 """What is lost when a search is killed, a disk is full, Ctrl-C comes, or threads and forks meet?
 
-    python benchmarks/faults.py [--quick] [--only NAME]
+    python benchmarks/faults.py [--quick] [--share 1.0] [--only faults]
 
 Every fault is tried as often as the table says, at random moments of a fixed seed. What must come
 out is known: the same bits as without the fault, or the estimator as it was before. `survived` are
@@ -369,30 +369,30 @@ FAULTS: dict[str, tuple[Callable[[int, np.random.Generator], Row], int]] = {
 }
 
 
-def faults_table(quick: bool) -> Table:
+def faults_table(share: float) -> Table:
     table = Table("Faults", ("fault", "tried", "survived", "lost", "beside"))
     for function, n in FAULTS.values():
-        table.add(*function(3 if quick else n, np.random.default_rng(0)))
+        table.add(*function(max(round(share * n), 3), np.random.default_rng(0)))
     lost = sum(row[3] for row in table.rows)
     table.goal("nothing lost, nothing wrong", lost == 0, f"{lost} lost")
     return table
 
 
-def interrupts_table(quick: bool) -> Table:
+def interrupts_table(share: float) -> Table:
     table = Table(
         "Ctrl-C at random moments",
         ("path", "moments", "before the end", "lost", "longest delay, s"),
         "Lost: control was not back within a second of the processor, or the estimator or the "
         "number of threads was not what it was before.",
     )
-    for row in interrupts(1 if quick else 8, np.random.default_rng(0)):
+    for row in interrupts(max(round(share * 8), 1), np.random.default_rng(0)):
         table.add(*row)
     lost = sum(row[3] for row in table.rows)
     table.goal("control back within a second, nothing lost", lost == 0, f"{lost} lost")
     return table
 
 
-def offsets_table(quick: bool) -> Table:
+def offsets_table(share: float) -> Table:
     table = Table(
         "A million added to every feature",
         ("data", "rows", "classes", "path", "doubles", "labels", "floats", "labels of floats"),
@@ -400,7 +400,7 @@ def offsets_table(quick: bool) -> Table:
         "objective, and certified labels that changed. Floats: next to doubles with the values "
         "that floats hold, to a sixteenth, less the million.",
     )
-    for row in offsets(60 if quick else 250):
+    for row in offsets(60 if share < 0.1 else 250):
         table.add(*row)
     worst = max(max(row[4], row[6]) for row in table.rows)
     labels = sum(row[5] + row[7] for row in table.rows)
@@ -415,15 +415,16 @@ TABLES = {"faults": faults_table, "interrupts": interrupts_table, "offsets": off
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few trials of each")
-    parser.add_argument("--only", choices=TABLES, help="print one table, store none")
+    parser.add_argument("--share", type=float, default=1.0, help="of the trials of a full run")
+    parser.add_argument("--only", choices=TABLES, help="one of the tables")
     options = parser.parse_args()
     # What is tried on purpose is not to converge.
     warnings.filterwarnings("ignore", message="The solver stopped")
-    report = Report("faults", "Faults, and what is lost", quick=options.quick)
     for name in [options.only] if options.only else TABLES:
-        report.add(TABLES[name](options.quick))
-        if not options.only:
-            report.store()
+        page = "faults" if name == "faults" else f"faults-{name}"
+        report = Report(page, "Faults, and what is lost", quick=options.quick)
+        report.add(TABLES[name](0.03 if options.quick else options.share))
+        report.store()
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+import random_problems
 import real_data
-from musvm import UniversumSVC, loo_error
+from musvm import UniversumSVC, loo_error, verify
 
 DATA = {
     "iris": load_iris(return_X_y=True),
@@ -113,6 +115,26 @@ def test_polynomials_beyond_floats_are_taken_on_every_path(solver):
     assert np.isfinite(model.fit(100 * X, y).objective_)
 
 
+@pytest.mark.parametrize("solver", ["auto", "gram"])
+def test_a_gap_below_what_rounding_hides_is_no_proof(solver):
+    """Points far from the origin: entries of 1e24 that differ in their last digits."""
+    X, y = scaled("iris")
+    model = UniversumSVC(C=1e5, kernel="poly", degree=2, gamma=1.0, coef0=1.0, solver=solver)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X + 1e6, y)
+    assert not model.converged_
+    assert verify(model, X + 1e6, y).holds
+
+
+@pytest.mark.parametrize("seed", [1769, 1970, 3637])
+@pytest.mark.filterwarnings("ignore:The solver stopped", "ignore:The relative duality gap")
+def test_random_problems_that_claimed_a_gap_they_had_not(seed):
+    """Their true gaps, in extended precision, are two to four times the tolerance."""
+    parameters, X, y, U, weight = random_problems.problem(seed)
+    model = UniversumSVC(**parameters).fit(X, y, universum=U, sample_weight=weight)
+    assert verify(model, X, y, universum=U).holds
+
+
 # ---------------------------------------------------------------------------------------------
 # A fit that fails, and a model that nobody touched
 
@@ -149,7 +171,7 @@ def test_an_interrupted_refit_leaves_the_old_model_as_it_was(monkeypatch):
     assert np.array_equal(clf.decision_function(X), values)
 
 
-@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.filterwarnings("ignore:The solver stopped", "ignore:The relative duality gap")
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("seed", [1, 3, 5, 7, 8])
 def test_leave_one_out_takes_models_that_nobody_touched(seed, kernel):

@@ -6,6 +6,7 @@ The estimator reads what it is given (`_input/`), states the problem and keeps t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -357,9 +358,10 @@ such arrays, default=None
         kernel = self._settled_kernel(data, blocks)
         terms: dict[str, Any] = {"delta": self.delta, "universum_loss": self.universum_loss}
         seeded = self.random_state is not None
+        problem = state_problem(kernel, data, blocks, caps, **terms)
         with FitProgress(self.tol, verbose=self.verbose) as progress:
             solution = solve_points(
-                state_problem(kernel, data, blocks, caps, **terms),
+                problem,
                 solver=self.solver,
                 cache_size=self.cache_size,
                 tol=self.tol,
@@ -367,6 +369,8 @@ such arrays, default=None
                 random_state=check_random_state(self.random_state) if seeded else None,
                 callback=progress.update,
             )
+        certain = not solution.converged or not problem.hides_a_gap(solution, self.tol)
+        solution = replace(solution, converged=solution.converged and certain)
         alpha = blocks.shared_out(solution.alpha)
         self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
         self._report(solution)
@@ -402,7 +406,14 @@ such arrays, default=None
                 f"[UniversumSVC] {rounds} rounds, objective {certificate.primal:.6g}, "
                 f"relative duality gap {relative:.1e}"
             )
-        if not certificate.converged:
+        if not certificate.converged and relative <= self.tol:
+            warn_user(
+                f"The relative duality gap of {relative:.1e} seems to meet tol={self.tol:g}, but "
+                "the kernel is so large that rounding may hide a larger one: centre and scale the "
+                "features, or loosen tol.",
+                ConvergenceWarning,
+            )
+        elif not certificate.converged:
             warn_user(
                 f"The solver stopped after {rounds} rounds at a relative duality gap of "
                 f"{relative:.1e}, above tol={self.tol:g}: raise max_iter, scale the features, or "

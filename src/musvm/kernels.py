@@ -122,6 +122,13 @@ class Kernel:
         """k(x, x) of every row of X; not for "precomputed"."""
         if self.name == "rbf":
             return np.full(X.shape[0], 1.0 + self.constant)
+        if self.name in ("linear", "poly"):
+            with np.errstate(over="ignore"):
+                found = _squared_norms(X)
+                if self.name == "poly":
+                    found = (self.gamma * found + self.coef0) ** self.degree
+            require_finite(found)
+            return np.asarray(found + self.constant, dtype=np.float64)
         few = [slice(start, start + 64) for start in range(0, X.shape[0], 64)]
         return np.concatenate([self.matrix(X[s], X[s]).diagonal() for s in few])
 

@@ -76,6 +76,21 @@ class DualSolution(Certificate):
         )
 
 
+def rounding_of_gap(rows: DualRows, alpha: FloatArray, diagonal: FloatArray) -> float:
+    """About how much rounding of the kernel may have changed P + D, from k(x, x).
+
+    An entry K_ij has an error of eps sqrt(K_ii K_jj) where it is a sum of products that cancel, and
+    f_i one of eps sqrt(K_ii) (sum_j K_jj |alpha_j|^2)^1/2 if these are independent. The gap has a
+    loss c_i of every row in it, which changes by twice that at most. In random problems with large
+    offsets the gap was off by 0.2 to 0.7 of this where that mattered.
+    """
+    with np.errstate(over="ignore"):
+        sizes = np.abs(diagonal)
+        of_alpha = np.sqrt(np.sum(sizes * np.square(alpha).sum(axis=1)))
+        of_losses = np.sqrt(np.sum(np.square(rows.caps) * sizes))
+        return float(2.0 * np.finfo(np.float64).eps * of_losses * of_alpha)
+
+
 def solution_of(problem: DualProblem, alpha: FloatArray, *, tol: float) -> DualSolution:
     """The solution that a feasible alpha, (M, L), is of a problem, with K alpha computed afresh."""
     alpha = np.ascontiguousarray(alpha)

@@ -33,8 +33,8 @@ import scipy.sparse as sp
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._threads import Workers, one_blas_thread, workers
 from musvm.dual._faces import project_rows
-from musvm.dual.problem import DualProblem, DualRows
-from musvm.dual.solution import DualSolution
+from musvm.dual.problem import DualProblem, DualRows, relative_gap
+from musvm.dual.solution import DualSolution, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
 from musvm.solvers.backends.contract import Backend
 from musvm.solvers.backends.host import KernelRows
@@ -92,6 +92,15 @@ class PointProblem:
         if self.kernel.is_precomputed:
             return Submatrix(self.X, self.rows)
         return take(self.X, self.rows)
+
+    def hides_a_gap(self, solution: DualSolution, tol: float) -> bool:
+        """Whether rounding of the kernel may hide that a gap is above `tol`."""
+        if is_tensor(self.X) or callable(self.kernel.name):
+            return False
+        points = self.points
+        diagonal = points.diagonal() if self.kernel.is_precomputed else self.kernel.diagonal(points)
+        rounding = rounding_of_gap(self.dual, solution.alpha, diagonal)
+        return relative_gap(self.dual, solution.gap + rounding, solution.primal) > tol
 
     def with_gram(self) -> DualProblem:
         """The problem with its Gram matrix; warns where that is indefinite."""
