@@ -358,9 +358,15 @@ def test_features_beyond_single_precision(scale):
             for solver, factor in (("gram", 1.0), ("gram", scale), ("working-set", scale))
         ]
         np.testing.assert_allclose(objectives, objectives[0], rtol=1e-5)
-    refused(
-        "scale the features", scale * X, Y, parameters={"kernel": "linear", "solver": "working-set"}
-    )
+
+
+@pytest.mark.parametrize("solver", ["gram", "working-set", "linear", "interior", "auto"])
+def test_linear_kernels_are_refused_on_every_path_where_doubles_end(solver):
+    parameters = {"kernel": "linear", "solver": solver}
+    expected = UniversumSVC(**parameters).fit(X, Y).objective_
+    taken = UniversumSVC(C=1e-40, **parameters).fit(1e20 * X, Y).objective_
+    assert taken * 1e40 == pytest.approx(expected, rel=2e-4)
+    refused("scale the features", 1e160 * X, Y, parameters=parameters)
 
 
 def test_class_names_that_are_no_text():
