@@ -6,7 +6,13 @@ its own number of BLAS threads, to that promise.
 
 from __future__ import annotations
 
+import os
+import signal
 import warnings
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -14,6 +20,8 @@ import pandas as pd
 import pytest
 
 from musvm import UniversumSVCCV
+from musvm.search import run
+from musvm.search.pool import MAX_LOSSES, Pool
 
 rng = np.random.default_rng(2)
 N, M = 90, 200  # large enough for joblib to send the Gram matrix by itself
@@ -60,6 +68,55 @@ def test_dask(dask_client, criterion):
     with joblib.parallel_config(backend="dask"):
         found = fitted(criterion=criterion)
     assert_identical(found, fitted(criterion=criterion))
+
+
+def killing_one_worker(folder: Path) -> Callable[..., Any]:
+    """`fit_cell`, which ends the first worker process that computes its fifth cell, at once."""
+    original, searching = run.fit_cell, os.getpid()
+
+    def fit_cell(*arguments: Any) -> Any:
+        cells = folder / f"{os.getpid()}"
+        cells.mkdir(exist_ok=True)
+        (cells / str(len(list(cells.iterdir())))).touch()
+        if len(list(cells.iterdir())) == 5 and os.getpid() != searching:
+            try:
+                (folder / "killed").mkdir()
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return original(*arguments)
+
+    return fit_cell
+
+
+@pytest.mark.parametrize("dask_client", [1], indirect=True, ids=["one thread"])
+@pytest.mark.parametrize("criterion", ["loo-estimate", 3], ids=str)
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
+@pytest.mark.filterwarnings("ignore::UserWarning:distributed")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_worker_that_is_killed_changes_nothing(dask_client, criterion, tmp_path, monkeypatch):
+    expected = fitted(criterion=criterion)
+    n_workers = len(dask_client.scheduler_info()["workers"])
+    monkeypatch.setattr(run, "fit_cell", killing_one_worker(tmp_path))
+    with joblib.parallel_config(backend="dask"):
+        found = fitted(criterion=criterion)
+    assert (tmp_path / "killed").exists(), "no worker was killed"
+    assert_identical(found, expected)
+    dask_client.wait_for_workers(n_workers)
+
+
+def test_tasks_that_are_lost_again_and_again_are_given_up():
+    n_calls = 0
+
+    def lost() -> None:
+        nonlocal n_calls
+        n_calls += 1
+        raise CancelledError
+
+    with Pool(None) as pool, pytest.raises(CancelledError):
+        list(pool.run(lost, [()]))
+    assert n_calls == 1 + MAX_LOSSES
 
 
 @pytest.fixture(scope="module")

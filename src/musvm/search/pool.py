@@ -3,16 +3,24 @@
 With one thread per task (`_threads.py`) a result does not depend on where the task runs: in this
 process, in threads or processes of this machine, or on the workers of a cluster that joblib
 knows.
+
+joblib sends large arguments to one worker of a Dask cluster, which hands them on. If that worker
+dies, its tasks are done elsewhere, but what it was sent is lost, and the tasks that need it are
+cancelled. They are sent again, with their arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from joblib import Parallel, delayed
 
 from musvm._threads import one_blas_thread
+
+# How often tasks are sent again, after which something is wrong that does not go away.
+MAX_LOSSES = 3
 
 
 class Pool:
@@ -35,8 +43,17 @@ class Pool:
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
     ) -> Iterator[tuple[int, Any]]:
         """(k, function(*arguments[k])) for every k, as soon as it is known."""
-        tasks = (delayed(_numbered)(function, k, *args) for k, args in enumerate(arguments))
-        yield from self._parallel(tasks)
+        left = dict(enumerate(arguments))
+        for losses_left in range(MAX_LOSSES, -1, -1):
+            tasks = [delayed(_numbered)(function, k, *args) for k, args in left.items()]
+            try:
+                for k, result in self._parallel(tasks):
+                    del left[k]
+                    yield k, result
+                return
+            except CancelledError:
+                if not losses_left:
+                    raise
 
 
 def _numbered(function: Callable[..., Any], k: int, *arguments: Any) -> tuple[int, Any]:
