@@ -21,8 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer, make_scorer, matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -267,6 +274,121 @@ def test_the_summary_is_that_of_the_chosen_cell(criterion):
     )
     assert comparison.uses_universum == search.universum_helps_
     assert comparison.chosen.error == search.best_score_
+
+
+# ---------------------------------------------------------------------------------------------
+# Scores of one's own choice
+
+
+def scores_by_hand(params, splits, scorer, X=X, y=Y, U=U) -> list[float]:
+    """The scores of models of their own, on the labelled points left out."""
+    return [
+        scorer(UniversumSVC(tol=TIGHT, **params).fit(X[train], y[train], U), X[test], y[test])
+        for train, test in splits
+    ]
+
+
+def fewest_of_class_0(estimator, X, y) -> float:
+    """A score that has nothing to do with errors."""
+    return -float(np.mean(estimator.predict(X) == 0))
+
+
+@pytest.mark.parametrize(
+    ("scoring", "labels"),
+    [
+        ("balanced_accuracy", Y),
+        ("f1_macro", np.array(["b", "c", "a"])[Y]),
+        ("roc_auc", Y % 2),
+        (make_scorer(matthews_corrcoef), Y),
+        (fewest_of_class_0, Y),
+    ],
+    ids=["balanced_accuracy", "strings", "binary", "scorer", "function"],
+)
+def test_scores_are_those_of_a_loop_over_the_folds(scoring, labels):
+    splits = list(KFold(4, shuffle=True, random_state=0).split(X))
+    search = make_search(criterion="span", cv=splits, scoring=scoring, tol=TIGHT)
+    search.fit(X, labels, universum=U)
+    results, found = search.results_, search.cv_results_
+    for k, params in enumerate(results["params"]):
+        expected = scores_by_hand(params, splits, get_scorer(scoring), y=labels)
+        splits_found = [found[f"split{s}_test_score"][k] for s in range(4)]
+        np.testing.assert_allclose(splits_found, expected, atol=1e-12)
+        assert found["mean_test_score"][k] == pytest.approx(np.mean(expected))
+        assert found["std_test_score"][k] == pytest.approx(np.std(expected))
+        assert results["score"][k] == found["mean_test_score"][k]
+    comparison = search.comparison_
+    for finalist, step in ((comparison.plain, "a"), (comparison.universum, "b")):
+        rows = np.flatnonzero(results["step"] == step)
+        assert finalist.score == results["score"][finalist.index] == results["score"][rows].max()
+        assert comparison.as_dict()[{"a": "plain", "b": "universum"}[step]]["score"] == (
+            finalist.score
+        )
+    assert search.universum_helps_ == (comparison.universum.score > comparison.plain.score + 1e-9)
+    assert search.best_score_ == comparison.chosen.score == results["score"][search.best_index_]
+    assert comparison.decision == (
+        f"The mean score of the folds goes from {comparison.plain.score:.4g} to "
+        f"{comparison.universum.score:.4g} with the universum, which is "
+        f"{'used' if search.universum_helps_ else 'left out'}."
+    )
+
+
+def test_a_score_chooses_another_model_than_the_error():
+    by_error = make_search().fit(X, Y, universum=U)
+    search = make_search(scoring=fewest_of_class_0).fit(X, Y, universum=U)
+    assert search.best_params_ != by_error.best_params_
+    assert search.best_score_ < 0
+
+
+def test_universum_rows_marked_by_a_label_are_not_scored():
+    seen = []
+
+    def count(estimator, X, y) -> float:
+        seen.extend(y)
+        return 0.0
+
+    search = make_search(cv=3, scoring=count, universum_label=-1).fit(Z, LABELS)
+    assert np.array_equal(np.unique(seen), [0, 1, 2])
+    assert len(seen) == N * len(search.results_["C"])
+    assert not search.universum_helps_, "equal scores: the simpler model"
+
+
+def test_the_table_of_a_search_has_the_columns_of_scikit_learn():
+    grid = GridSearchCV(UniversumSVC(), {"C": CS}, cv=4).fit(X, Y).cv_results_
+    search = UniversumSVCCV(CS, cv=4, universum_weights=["balanced"], n_steps=2).fit(X, Y)
+    found = search.cv_results_
+    assert set(grid) <= set(found)
+    rows = np.argsort([params["C"] for params in found["params"]])
+    for name in ("split0_test_score", "split3_test_score", "mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(found[name][rows], grid[name], atol=1e-12)
+    assert found["param_C"].tolist() == [params["C"] for params in found["params"]]
+    assert np.all(found["mean_fit_time"] > 0)
+    assert np.all(found["mean_score_time"] > 0)
+    np.testing.assert_allclose(
+        4 * (found["mean_fit_time"] + found["mean_score_time"]), search.results_["seconds"]
+    )
+
+
+@pytest.mark.parametrize("criterion", ["span", "loo-estimate", "loo"])
+def test_scoring_without_folds_is_refused(criterion):
+    with pytest.raises(
+        ValueError, match=f"scoring needs folds .* criterion='{criterion}' has none"
+    ):
+        make_search(criterion=criterion, scoring="accuracy").fit(X, Y, universum=U)
+
+
+@pytest.mark.parametrize("score", [np.nan, None, [1.0, 2.0]], ids=str)
+def test_a_score_that_is_no_number_is_refused(score):
+    with pytest.raises(ValueError, match="scoring must give one finite number"):
+        make_search(scoring=lambda *_: score).fit(X, Y, universum=U)
+
+
+def test_scores_resume_and_do_not_depend_on_the_workers(tmp_path):
+    first = make_search(scoring="f1_macro", memory=tmp_path).fit(X, Y, universum=U)
+    again = make_search(scoring="f1_macro", memory=tmp_path).fit(X, Y, universum=U)
+    other = make_search(scoring="f1_macro", n_jobs=2).fit(X, Y, universum=U)
+    assert_identical(first, again)
+    assert_identical(first, other)
+    assert make_search(memory=tmp_path).fit(X, Y, universum=U).comparison_.plain.score is None
 
 
 def noisy_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -863,6 +985,7 @@ def test_binary_problems_have_one_decision_value():
         ({"criterion": "spam"}, "'criterion' parameter"),
         ({"criterion": 1}, "'criterion' parameter"),
         ({"kernel": "gauss"}, "'kernel' parameter"),
+        ({"scoring": "acuracy"}, "'scoring' parameter"),
     ],
 )
 def test_senseless_parameters_are_refused(parameters, match):

@@ -117,11 +117,12 @@ Source = FloatArray | Points
 
 @dataclass(frozen=True)
 class Options:
-    """What all cells of a search share."""
+    """What all cells of a search share; scores may need the judges' decision values."""
 
     tol: float
     max_iter: int
     seed: int | None
+    keeps_decisions: bool = False
 
     @property
     def random_state(self) -> np.random.RandomState | None:
@@ -142,7 +143,9 @@ class CellFit(Certificate):
     """The solution of a cell on one part, in plain numbers and arrays.
 
     `n_type_1` and `n_type_2` count support vectors inside their bounds and at their bound, among
-    training blocks and among universum blocks. `margins` and `wrong` are those of the judges.
+    training blocks and among universum blocks. `margins` and `wrong` are those of the judges, and
+    so are the decision values F, (J, L), where they are kept. `seconds` are all of the time, and
+    `judging` is what the judges took of it.
     """
 
     alpha: FloatArray
@@ -150,7 +153,9 @@ class CellFit(Certificate):
     n_type_2: IntArray
     margins: FloatArray
     wrong: Any
+    F: FloatArray
     seconds: float
+    judging: float
 
 
 def make_part(
@@ -216,6 +221,7 @@ def fit_cell(
     rows = state_rows(part, C, delta)
     if isinstance(source, Points):
         solution = source.solved(part, rows, options, start)
+        solved = time.perf_counter()
         F = source.decision_values(part, solution.alpha)
     else:
         solution = solve_with_gram(
@@ -225,6 +231,7 @@ def fit_cell(
             alpha=start,
             random_state=options.random_state,
         )
+        solved = time.perf_counter()
         F = source[np.ix_(part.judges, part.blocks)] @ solution.alpha
     types, n = support_types(rows, solution.alpha), rows.n_train
     return CellFit(
@@ -238,7 +245,9 @@ def fit_cell(
         n_type_2=np.array([(types[:n] == 2).sum(), (types[n:] == 2).sum()]),
         margins=own_margins(F, part.judges_y),
         wrong=F.argmax(axis=1) != part.judges_y,
+        F=F if options.keeps_decisions else F[:0],
         seconds=time.perf_counter() - began,
+        judging=time.perf_counter() - solved,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
-from musvm.search.rule import is_gain, paired, soft_errors
+from musvm.search.rule import EQUAL, is_gain, paired, soft_errors
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ class Finalist:
 
     wrong : ndarray of bool of shape (n_points,)
         Whether they are misclassified.
+
+    score : float or None
+        Its mean score over the folds, where the search was given a `scoring`; that decides then.
     """
 
     params: dict[str, Any]
@@ -72,10 +75,12 @@ class Finalist:
     index: int
     margins: FloatArray = field(repr=False)
     wrong: BoolArray = field(repr=False)
+    score: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as plain numbers."""
-        return {"params": dict(self.params), "error": self.error, "soft_error": self.soft_error}
+        figures = {"params": dict(self.params), "error": self.error, "soft_error": self.soft_error}
+        return figures if self.score is None else {**figures, "score": self.score}
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,7 @@ class Comparison:
         params: Sequence[dict[str, Any]],
         *,
         is_void: bool = False,
+        scores: Sequence[float] | None = None,
     ) -> Comparison:
         """The comparison of the plain model, and of one with universum if there is a second."""
         finalists = [
@@ -137,13 +143,18 @@ class Comparison:
                 index=indices[k],
                 margins=opinion.margins[k][opinion.judge_of_row],
                 wrong=opinion.wrong[k][opinion.judge_of_row],
+                score=None if scores is None else float(scores[k]),
             )
             for k in range(len(indices))
         ]
         if len(finalists) == 1:
             return cls(finalists[0], None, opinion.words, None, None, False, opinion.rows)
         difference, standard_error = paired(opinion.wrong, opinion.weight)
-        used = not is_void and is_gain(opinion.margins, opinion.wrong, opinion.weight)
+        if scores is None:
+            gains = is_gain(opinion.margins, opinion.wrong, opinion.weight)
+        else:
+            gains = scores[1] > scores[0] + EQUAL
+        used = gains and not is_void
         plain, universum = finalists
         figures = difference, standard_error, used
         return cls(plain, universum, opinion.words, *figures, opinion.rows, is_void)
@@ -178,6 +189,10 @@ class Comparison:
                 "The universum is made of the training points, so those left out are still in it "
                 "and its errors mean nothing; it is left out."
             )
+        if self.plain.score is not None and self.universum.score is not None:
+            what = f"from {self.plain.score:.4g} to {self.universum.score:.4g} with the universum"
+            fate = "used" if self.uses_universum else "left out"
+            return f"The mean score of the folds goes {what}, which is {fate}."
         before, after = self.plain.soft_error, self.universum.soft_error
         verb = "falls" if after < before else "goes"
         change = f"The soft error {verb} from {before:.2%} to {after:.2%} with the universum"

@@ -10,6 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -44,6 +45,7 @@ from musvm.search.pool import Pool
 from musvm.search.rule import best_plain, best_with_universum, ranked_by
 from musvm.search.run import Cell, Runner
 from musvm.search.scale import DELTAS, default_Cs, default_weights
+from musvm.search.scoring import FoldScorer
 from musvm.search.sources import Grams, PointSources, Sources
 from musvm.search.steps import Fold, Grid, Steps
 from musvm.search.table import as_cv_results, as_table
@@ -110,6 +112,12 @@ default='loo-estimate'
     cv : int, splitter or None, default=None
         Folds in place of `criterion`, under the name that scikit-learn's searches use.
 
+    scoring : str, callable or None, default=None
+        What folds are scored by in place of errors, as in scikit-learn's searches: a name such as
+        'balanced_accuracy', or a function of an estimator, points and labels. It sees the labelled
+        points that a fold leaves out, each counted once, and a model that has `predict`,
+        `decision_function` and `classes_`. Needs folds.
+
     n_steps : {1, 2, 3}, default=3
         1 searches all parameters at once. 2 takes the paper's steps: the SVM with universum has
         the C of the plain one. 3 gives it a C of its own.
@@ -150,6 +158,7 @@ default='loo-estimate'
     best_score_ : float
         Error of the chosen model: the share of training points, by weight, that are
         misclassified when they are left out. Smaller is better. It is `comparison_.chosen.error`.
+        With `scoring`, its mean score over the folds, `comparison_.chosen.score`: larger is better.
 
     comparison_ : Comparison
         The best models without and with universum: `plain` and `universum`, each with its
@@ -174,10 +183,12 @@ default='loo-estimate'
         `seconds` tell of the fits, the worst or the sum where there are several folds.
         `n_type_1` and `n_type_2` count training support vectors inside their bounds and at their
         bound, `n_universum_type_1` and `n_universum_type_2` those of the universum, on average
-        over the folds. `params` are the parameters of `UniversumSVC`.
+        over the folds. `params` are the parameters of `UniversumSVC`. With `scoring`, `score` is
+        the mean of the folds, and ranks the cells.
 
     cv_results_ : dict
-        The same cells under the names of scikit-learn's searches; a score is 1 minus the error.
+        The same cells under the names of scikit-learn's searches, those of every split among
+        them. A score is what `scoring` says, or else 1 minus the error.
 
     left_out_margins_ : ndarray of shape (n_cells, n_points)
         :math:`f_y(x) - \\max_{l \\ne y} f_l(x)` of the points left out, as the criterion sees
@@ -256,6 +267,7 @@ default='loo-estimate'
         "universum_weights": ["array-like", None],
         "criterion": [StrOptions(set(METHODS)), "cv_object"],
         "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "n_steps": [Interval(Integral, 1, 3, closed="both")],
         "n_jobs": [Integral, None],
         "memory": [str, os.PathLike, None],
@@ -281,6 +293,7 @@ default='loo-estimate'
         class_weight: Any = None,
         criterion: Any = "loo-estimate",
         cv: Any = None,
+        scoring: Any = None,
         n_steps: int = 3,
         cache_size: float = 4000.0,
         tol: float = 1e-4,
@@ -302,6 +315,7 @@ default='loo-estimate'
         self.class_weight = class_weight
         self.criterion = criterion
         self.cv = cv
+        self.scoring = scoring
         self.n_steps = n_steps
         self.cache_size = cache_size
         self.tol = tol
@@ -383,8 +397,9 @@ such arrays, default=None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
             sources = self._sources(data, blocks, folds)
             steps = Steps(
-                grid, data, blocks, self.class_weight, self.universum_loss, folds, sources, runner
-            )
+                grid, data, blocks, self.class_weight, self.universum_loss, folds, sources, runner,
+                self._scorer(data, folds),
+            )  # fmt: skip
             cells = self._search(steps)
             self._describe(cells, grid)
             is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
@@ -399,7 +414,7 @@ such arrays, default=None
 
     def _search(self, steps: Steps) -> list[Cell]:
         """The cells of all steps, plain ones first."""
-        grid, column = steps.grid, ranked_by(self._judge)
+        grid, column = steps.grid, ranked_by(self._judge, self.scoring)
         plain: list[Cell] = []
         universum: list[Cell] = []
         for kernels in steps.batches(effective_n_jobs(self.n_jobs)):
@@ -437,21 +452,22 @@ such arrays, default=None
 
     def _choose(self, cells: list[Cell], steps: Steps, is_leak: bool) -> None:
         """Compare the finalists, choose one and set the attributes that tell of it."""
-        results, column = self.results_, ranked_by(self._judge)
+        results, column = self.results_, ranked_by(self._judge, self.scoring)
         found = best_plain(results, column), best_with_universum(results, column)
         rows = [row for row in found if row is not None]
         opinion = steps.opinion([cells[row] for row in rows], self._judge)
         params = [results["params"][row] for row in rows]
-        self.comparison_ = Comparison.of(opinion, rows, params, is_void=is_leak)
+        scores = None if self.scoring is None else results["score"][rows].tolist()
+        self.comparison_ = Comparison.of(opinion, rows, params, is_void=is_leak, scores=scores)
         for finalist in (self.comparison_.plain, self.comparison_.universum):
             if finalist is not None:
                 results["error"][finalist.index] = finalist.error
                 results["soft_error"][finalist.index] = finalist.soft_error
         chosen = self.comparison_.chosen
         self.best_index_, self.best_params_ = chosen.index, chosen.params
-        self.best_score_ = chosen.error
+        self.best_score_ = chosen.error if chosen.score is None else chosen.score
         self.universum_helps_ = self.comparison_.uses_universum
-        self.cv_results_ = as_cv_results(results, column)
+        self.cv_results_ = as_cv_results(cells, results, column)
         self.hints_ = hints(results, self.comparison_, steps.grid)
 
     def _model(self, data: FitData, blocks: Blocks, kernel: Kernel, fit: CellFit) -> UniversumSVC:
@@ -563,7 +579,18 @@ such arrays, default=None
             float(self.tol),
             int(self.max_iter),
             None if seed is None else int(seed),
+            keeps_decisions=self.scoring is not None,
         )
+
+    def _scorer(self, data: FitData, folds: list[Fold] | None) -> FoldScorer | None:
+        if self.scoring is None:
+            return None
+        if folds is None:
+            raise ValueError(
+                f"scoring needs folds to score, and criterion={self._judge!r} has none: use cv=5, "
+                "say, or leave scoring out."
+            )
+        return FoldScorer(self.scoring, data, [test for _, test in folds])
 
     def _folds(self, data: FitData, groups: Any) -> list[Fold] | None:
         """Rows of every split, None where the criterion needs none."""

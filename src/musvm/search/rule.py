@@ -24,6 +24,9 @@ A span is a bound, and bounds may rank cells of one kind, but they have no margi
 and shrink as a universum is added, whether or not the model gets better. Where the criterion is a
 span, it ranks the cells by its count, and the two finalists are judged by a second opinion
 (`steps.py`).
+
+Where a person says what is to be scored, that score takes the place of both errors: the cells with
+the highest one are the finalists, and (b) wins if its score is higher.
 """
 
 from __future__ import annotations
@@ -50,16 +53,24 @@ def soft_errors(margins: FloatArray) -> FloatArray:
     return counts
 
 
-def ranked_by(criterion: Any) -> str:
+def ranked_by(criterion: Any, scoring: Any = None) -> str:
     """The column of a table of cells that ranks them."""
+    if scoring is not None:
+        return "score"
     return "soft_error" if is_error(criterion) else "criterion"
+
+
+def ranking(results: dict[str, Any], column: str) -> FloatArray:
+    """What is smaller for a better cell."""
+    values: FloatArray = np.asarray(results[column], dtype=float)
+    return -values if column == "score" else values
 
 
 def best_plain(results: dict[str, Any], column: str) -> int:
     """Row of the best cell without universum."""
     return first(
         np.flatnonzero(results["universum_weight"] == 0),
-        results[column],
+        ranking(results, column),
         results["C"],
         results["kernel_setting"],
     )
@@ -76,7 +87,7 @@ def best_with_universum(
         return None
     return first(
         np.flatnonzero(is_candidate),
-        results[column],
+        ranking(results, column),
         -results["universum_weight"],
         results["delta"],
         results["C"],

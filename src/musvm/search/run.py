@@ -32,7 +32,7 @@ from musvm.search.pool import Pool
 from musvm.search.rule import soft_errors
 
 # Part of every key: cells of other versions are computed again.
-FORMAT = f"musvm {version('musvm')}, cells 2"
+FORMAT = f"musvm {version('musvm')}, cells 3"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Cell:
 
     `margins`, `wrong` and `weight` are the judges' left-out margins, whether they count as
     errors, and how much each counts. `rows` are the rows of the data that were left out and
-    `judge_of_row` the judges that stand for them.
+    `judge_of_row` the judges that stand for them. `seconds` are those of every part, and
+    `judging` what of them its judges took. `split_errors` is the share of errors among the judges
+    of every part, and `split_scores` what a scorer found, if there is one.
     """
 
     spec: Spec
@@ -79,7 +81,10 @@ class Cell:
     weight: FloatArray
     rows: IntArray
     judge_of_row: IntArray
-    seconds: float
+    seconds: FloatArray
+    judging: FloatArray
+    split_errors: FloatArray
+    split_scores: FloatArray | None = None
 
     @property
     def criterion(self) -> float:
@@ -89,6 +94,11 @@ class Cell:
     @property
     def soft_error(self) -> float:
         return float(self.weight @ soft_errors(self.margins) / self.weight.sum())
+
+    @property
+    def score(self) -> float | None:
+        """The mean of the splits, if there is a scorer."""
+        return None if self.split_scores is None else float(np.mean(self.split_scores))
 
     @property
     def hinge(self) -> float:
@@ -192,7 +202,10 @@ def _values(record: Part | Options | DualRows) -> list[Any]:
 def finished(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgement]) -> Cell:
     """The k-th cell of a bundle, from what its judges found."""
     fits = [chain.fits[k] for chain in bundle]
-    work = {id(record): record.seconds for record in (*fits, *judges)}
+    weights = [chain.part.weight for chain in bundle]
+    # Folds judge as they fit; leave-one-out judges afterwards.
+    judging = [j.judging if isinstance(j, CellFit) else j.seconds for j in judges]
+    apart = [0.0 if isinstance(j, CellFit) else j.seconds for j in judges]
     offsets = np.cumsum([0, *(len(chain.part.weight) for chain in bundle)])
     positions = [
         offset + chain.part.judge_of_row for offset, chain in zip(offsets, bundle, strict=False)
@@ -203,8 +216,15 @@ def finished(bundle: Sequence[Chain], k: int, judges: Sequence[CellFit | Judgeme
         keys=[chain.keys[k] for chain in bundle],
         margins=np.concatenate([judge.margins for judge in judges]),
         wrong=np.concatenate([judge.wrong for judge in judges]),
-        weight=np.concatenate([chain.part.weight for chain in bundle]),
+        weight=np.concatenate(weights),
         rows=np.concatenate([chain.part.rows for chain in bundle]),
         judge_of_row=np.concatenate(positions),
-        seconds=float(sum(work.values())),
+        seconds=np.array([fit.seconds for fit in fits]) + apart,
+        judging=np.array(judging),
+        split_errors=np.array(
+            [
+                w @ j.wrong / w.sum() if len(w) else np.nan
+                for w, j in zip(weights, judges, strict=True)
+            ]
+        ),
     )

@@ -14,7 +14,7 @@ there; which C that is depends little on C*/C and Delta, which is why it looks a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from musvm.search.cells import CellFit, Part, Points, Source, make_part
 from musvm.search.comparison import Opinion
 from musvm.search.criteria import in_words, is_error
 from musvm.search.run import Cell, Chain, Runner, Spec, finished
+from musvm.search.scoring import FoldScorer
 from musvm.search.sources import Sources
 
 Fold = tuple[IntArray, IntArray]
@@ -103,10 +104,12 @@ class Steps:
         folds: Sequence[Fold] | None,
         sources: Sources,
         runner: Runner,
+        scorer: FoldScorer | None = None,
     ) -> None:
         self.grid = grid
         self.runner = runner
         self.sources = sources
+        self._scorer = scorer
         self._data = data
         self._make_part = partial(make_part, data, blocks, class_weight, universum_loss)
         self._parts = {
@@ -132,7 +135,7 @@ class Steps:
             key = self.runner.key(source)
             specs = [Spec(k, C) for C in self.grid.Cs[k]]
             bundles.append([Chain(source, part, specs, key) for part in self._parts[None]])
-        return self.runner.cells(bundles)
+        return self._cells(bundles)
 
     def with_universum(
         self, plain: Sequence[Cell], wanted: Mapping[Weight, Sequence[float]]
@@ -148,8 +151,15 @@ class Steps:
                 if cell.spec.kernel == k
                 for weight, deltas in wanted.items()
             ]
-            cells += self.runner.cells(bundles)
+            cells += self._cells(bundles)
         return cells
+
+    def _cells(self, bundles: Sequence[Sequence[Chain]]) -> list[Cell]:
+        """Solved, judged and scored."""
+        cells = self.runner.cells(bundles)
+        if self._scorer is None:
+            return cells
+        return [replace(cell, split_scores=self._scorer(cell.fits)) for cell in cells]
 
     def in_order(self, cells: Sequence[Cell]) -> list[Cell]:
         """Cells as a table lists them."""

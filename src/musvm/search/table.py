@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from musvm.search.criteria import is_error
+from musvm.search.rule import ranking
 from musvm.search.run import Cell, Spec
 from musvm.search.steps import Grid
 
@@ -37,8 +38,10 @@ def as_table(cells: Sequence[Cell], grid: Grid, criterion: Any) -> dict[str, Any
         "relative_gap": np.array([max(f.relative_gap for f in cell.fits) for cell in cells]),
         "converged": np.array([all(f.converged for f in cell.fits) for cell in cells]),
         "n_iter": np.array([sum(int(f.n_rounds) for f in cell.fits) for cell in cells]),
-        "seconds": np.array([cell.seconds for cell in cells]),
+        "seconds": np.array([cell.seconds.sum() for cell in cells]),
     }
+    if cells[0].score is not None:
+        columns["score"] = np.array([cell.score for cell in cells])
     for k, of in enumerate(("", "universum_")):
         for kind in ("type_1", "type_2"):
             columns[f"n_{of}{kind}"] = np.array(
@@ -63,12 +66,30 @@ def _gamma(spec: Spec, grid: Grid) -> float:
     return float("nan") if grid.gammas is None else grid.kernels[spec.kernel].gamma
 
 
-def as_cv_results(results: dict[str, Any], column: str) -> dict[str, Any]:
-    """The same cells as scikit-learn's searches describe them; scores are shares of hits."""
-    found: dict[str, Any] = {"params": list(results["params"])}
+def as_cv_results(cells: Sequence[Cell], results: dict[str, Any], column: str) -> dict[str, Any]:
+    """The same cells as scikit-learn's searches describe them.
+
+    Without a scorer, scores are shares of hits; that of all points together is the mean, which a
+    mean of folds of different sizes would not be. Only finalists have one if a bound ranks cells.
+    """
+    found: dict[str, Any] = {}
+    for name, seconds in (
+        ("fit", [cell.seconds - cell.judging for cell in cells]),
+        ("score", [cell.judging for cell in cells]),
+    ):
+        found[f"mean_{name}_time"] = np.mean(seconds, axis=1)
+        found[f"std_{name}_time"] = np.std(seconds, axis=1)
     for name in results["params"][0]:
-        found[f"param_{name}"] = np.array([p[name] for p in results["params"]], dtype=object)
-    found["mean_test_score"] = 1.0 - results["error"]
-    found["rank_test_score"] = rankdata(results[column], method="min").astype(np.int32)
-    found["mean_fit_time"] = results["seconds"]
+        found[f"param_{name}"] = np.ma.array([p[name] for p in results["params"]], dtype=object)
+    found["params"] = list(results["params"])
+    n_splits = len(cells[0].fits)
+    if n_splits > 1:
+        splits = np.array(
+            [1.0 - c.split_errors if c.split_scores is None else c.split_scores for c in cells]
+        )
+        for k in range(n_splits):
+            found[f"split{k}_test_score"] = splits[:, k]
+        found["std_test_score"] = splits.std(axis=1)
+    found["mean_test_score"] = results["score"] if "score" in results else 1.0 - results["error"]
+    found["rank_test_score"] = rankdata(ranking(results, column), method="min").astype(np.int32)
     return found
