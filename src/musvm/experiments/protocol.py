@@ -34,8 +34,7 @@ from threadpoolctl import threadpool_limits
 from musvm.experiments.data import Data, Partition, draw_partition
 from musvm.experiments.models import Binary, Direct, Judged, Loss, ModelFamily
 from musvm.experiments.settings import DELTA_GRID, SETTINGS, Setting
-
-EQUAL = 1e-9  # Errors are counts over the training points; sums in another order differ by less.
+from musvm.search.rule import EQUAL, first
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,9 @@ def choose(Cs: Sequence[float], family: ModelFamily, part: Partition) -> dict[st
 
 def _best(candidates: Sequence[Judged], parameter: str) -> Judged:
     """The smallest error; among equal ones the one with the smallest value of a parameter."""
-    least = min(candidate.error for candidate in candidates) + EQUAL
-    best = [candidate for candidate in candidates if candidate.error <= least]
-    return min(best, key=lambda candidate: float(getattr(candidate, parameter)))
+    errors = [candidate.error for candidate in candidates]
+    values = [float(getattr(candidate, parameter)) for candidate in candidates]
+    return candidates[first(np.arange(len(candidates)), errors, values)]
 
 
 def _test(family: ModelFamily, judged: Judged, part: Partition) -> dict[str, float]:
