@@ -13,7 +13,7 @@ classes and universum points u with decision values f:
     nuisance        how much the universum varies along differences within classes, relative to
                     those between them: rho of `nuisance.py`. It ranks universa for one task,
                     but cannot tell that one of them consists of points of a class: what the model
-                    takes for one class almost entirely comes last
+                    takes mostly for one class comes last
 
 They measure and do not decide. Whether a universum helps is found out by fitting with it and
 without, which is what the search does.
@@ -42,8 +42,9 @@ from musvm.universum.nuisance import nuisance
 EPSILON = 0.05
 
 
-# A universum with more of its points than this taken for one class is likely to be that class.
-LIKELY_A_CLASS = 0.9
+# A universum with more of its points than this taken for one class is likely to be that class:
+# `benchmarks/one_class.py` has the table.
+LIKELY_A_CLASS = 0.7
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ class Diagnosis:
     ----------
     universa : list of UniversumDiagnosis
         Ranked by their nuisance, the largest first; those without one by the entropy of the
-        labels, after the others. Last come universa that are taken for one class almost
-        entirely: a class varies as the classes do, but is no universum.
+        labels, after the others. Last come universa of which a model takes more than 70 % for
+        one class: a class varies as the classes do, but is no universum.
     """
 
     def __init__(self, universa: list[UniversumDiagnosis]) -> None:
