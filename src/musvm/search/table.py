@@ -80,7 +80,7 @@ def as_cv_results(cells: Sequence[Cell], results: dict[str, Any], column: str) -
         found[f"mean_{name}_time"] = np.mean(seconds, axis=1)
         found[f"std_{name}_time"] = np.std(seconds, axis=1)
     for name in results["params"][0]:
-        found[f"param_{name}"] = np.ma.array([p[name] for p in results["params"]], dtype=object)
+        found[f"param_{name}"] = np.array([p[name] for p in results["params"]], dtype=object)
     found["params"] = list(results["params"])
     n_splits = len(cells[0].fits)
     if n_splits > 1:
