@@ -1,9 +1,10 @@
-"""Warnings that point to the line of the user's code they are about."""
+"""What a person reads: warnings that point to their line of code, and small tables of text."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,3 +27,13 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines of text: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        [first.ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(rest, widths[1:], strict=True))]
+        for first, *rest in rows
+    )
+    return "\n".join("  ".join(line).rstrip() for line in lines)

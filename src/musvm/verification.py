@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
+from musvm._messages import aligned
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel
@@ -72,6 +73,23 @@ class Verification:
     claimed_gap: float
     tol: float
     converged: bool
+
+    def __str__(self) -> str:
+        """What was recomputed beside what the model claims, and the verdict."""
+        claimed = self.claimed_gap / self.claimed_primal if self.claimed_primal else 0.0
+        table = aligned(
+            [
+                ["", "recomputed", "claimed"],
+                ["objective", f"{self.primal:.6g}", f"{self.claimed_primal:.6g}"],
+                ["duality gap", f"{self.gap:.2e}", f"{self.claimed_gap:.2e}"],
+                ["relative gap", f"{self.relative_gap:.2e}", f"{claimed:.2e}"],
+                ["infeasibility", f"{self.infeasibility:.1e}", "0"],
+            ]
+        )
+        asked = f"The fit was asked for a relative gap of {self.tol:g}"
+        reached = "and says that it got there" if self.converged else "and says that it fell short"
+        verdict = "The certificate holds." if self.holds else "The certificate is WRONG."
+        return f"{table}\n{asked} {reached}. {verdict}"
 
     @property
     def feasible(self) -> bool:

@@ -14,11 +14,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -30,7 +33,7 @@ import pandas
 
 import model_files
 import musvm
-from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV
+from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, make_universum_pipeline
 from musvm.io.model_file import (
     ModelFileError,
     from_bytes,
@@ -121,6 +124,75 @@ def test_a_loaded_model_is_the_model_bit_by_bit(name, fitted):
     np.testing.assert_array_equal(values(loaded, points), values(fitted, points), strict=True)
     np.testing.assert_array_equal(loaded.predict(points), fitted.predict(points), strict=True)
     assert str(loaded) == str(fitted)
+
+
+def calibrated_models():
+    svc, pipeline = (
+        UniversumSVC(gamma=0.1),
+        make_universum_pipeline(StandardScaler(), UniversumSVC()),
+    )
+    fitted = UniversumSVC(gamma=0.1).fit(X, Y, universum=UNIVERSUM)
+    in_folds = {"cv": 2, "ensemble": False}
+    return {
+        "classifier": CalibratedClassifierCV(svc, **in_folds),
+        "two classes": CalibratedClassifierCV(svc, **in_folds),
+        "several models": CalibratedClassifierCV(svc, cv=2, ensemble=True),
+        "isotonic": CalibratedClassifierCV(svc, method="isotonic", **in_folds),
+        "pipeline": CalibratedClassifierCV(pipeline, **in_folds),
+        "search": CalibratedClassifierCV(UniversumSVCCV([1, 10], criterion=2), **in_folds),
+        "fitted before": CalibratedClassifierCV(FrozenEstimator(fitted), ensemble=False),
+        "in a pipeline": make_universum_pipeline(
+            StandardScaler(), CalibratedClassifierCV(svc, **in_folds)
+        ),
+        "rejecting": rejecting(-1, CalibratedClassifierCV(svc, **in_folds)),
+    }
+
+
+@pytest.mark.parametrize("name", calibrated_models())
+def test_a_calibrated_model_comes_back_bit_by_bit(name):
+    rows = Y < 2 if name == "two classes" else Y < 4
+    # A pipeline hands a universum on to a step whose `fit` names it, which calibration does not.
+    takes_universum = name not in ("fitted before", "in a pipeline")
+    extra = {"universum": (UNIVERSUM,)} if takes_universum else {}
+    fitted = calibrated_models()[name].fit(X[rows], Y[rows], **extra)
+    loaded = load(to_bytes(fitted))
+    points = X + 0.1
+    np.testing.assert_array_equal(loaded.predict(points), fitted.predict(points))
+    if name != "rejecting":
+        np.testing.assert_array_equal(loaded.predict_proba(points), fitted.predict_proba(points))
+    assert from_bytes(to_bytes(fitted), "m")[1].summary["model"] == "UniversumSVC"
+
+
+def test_the_header_of_a_calibrated_model_tells_how_many_models_it_has():
+    several = CalibratedClassifierCV(UniversumSVC(C=3), cv=2).fit(X, Y)
+    summary = from_bytes(to_bytes(several), "m")[1].summary
+    assert summary["calibration"] == {"method": "sigmoid", "models": 2}
+    assert summary["parameters"]["C"] == 3
+    assert "support_vectors" not in summary
+    one = CalibratedClassifierCV(UniversumSVC(), cv=2, ensemble=False).fit(X, Y)
+    assert from_bytes(to_bytes(one), "m")[1].summary["converged"]
+
+
+def test_calibrators_that_no_fit_leaves_behind_are_refused():
+    fitted = CalibratedClassifierCV(UniversumSVC(), cv=2, ensemble=False).fit(X, Y)
+    (one,) = fitted.calibrated_classifiers_
+    calibrators, method = list(one.calibrators), one.method
+    for damage in ("fewer", "unfitted", "unknown"):
+        one.calibrators, one.method = list(calibrators), method
+        if damage == "fewer":
+            one.calibrators.pop()
+        elif damage == "unfitted":
+            one.calibrators[0] = type(calibrators[0])()
+        else:
+            one.method = "by ear"
+        with pytest.raises(ModelFileError, match="is damaged"):
+            load(to_bytes(fitted))
+
+
+def test_another_search_says_what_of_it_can_be_saved():
+    search = GridSearchCV(UniversumSVC(), {"C": [1, 10]}, cv=2).fit(X, Y)
+    with pytest.raises(ModelFileError, match="Save its best_estimator_ instead"):
+        to_bytes(search)
 
 
 def test_a_random_state_comes_back_as_it_was():

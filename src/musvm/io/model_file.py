@@ -36,6 +36,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils.validation import check_is_fitted
 
 from musvm._files import replacing
@@ -43,6 +44,7 @@ from musvm._sklearn import validate_parameter_constraints
 from musvm.dual.solution import Certificate
 from musvm.estimator import PARAMETER_CONSTRAINTS
 from musvm.io.archive import is_sound, read_zip, stored
+from musvm.io.parts import calibrated, fitted_parts, innermost
 from musvm.kernels import Kernel
 from musvm.model import FittedModel
 from musvm.search.comparison import Comparison, Finalist
@@ -127,9 +129,9 @@ def save(
     ----------
     model : UniversumSVC, UniversumSVCCV, RejectingClassifier, WithUniversum, or a Pipeline \
 that ends in one
-        The model, fitted. Kernels and ways to make a universum must be named: functions are not
-        saved. The other steps of a pipeline are scikit-learn's scalers, encoders, imputers,
-        `ColumnTransformer`, PCA and the like.
+        The model, fitted, or scikit-learn's `CalibratedClassifierCV` of one. Kernels and ways to
+        make a universum must be named: functions are not saved. The other steps of a pipeline
+        are scikit-learn's scalers, encoders, imputers, `ColumnTransformer`, PCA and the like.
 
     path : str or path-like
         The file. By convention its name ends in ``.skops``.
@@ -210,17 +212,20 @@ def to_bytes(model: Any, summary: Mapping[str, Any] | None = None) -> bytes:
     # What would be refused when it is read is not written either.
     schema = json.loads(_read_entries(packed, "the model")[SCHEMA])
     if refused := sorted(_untrusted(schema)):
+        hint = ""
+        if _name(type(model)) in refused and hasattr(model, "best_estimator_"):
+            hint = " Save its best_estimator_ instead."
         raise ModelFileError(
             f"The model cannot be saved: it contains {', '.join(refused)}, and model files hold "
-            "no such type.",
+            f"no such type.{hint}",
             refused,
         )
     return packed
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """Facts about a fitted model, read off it."""
-    *_, classifier = _fitted_parts(model)
+    """Facts about a fitted model, read off it; of several calibrated ones, what they share."""
+    classifier, calibration = innermost(model), calibrated(model)
     facts: dict[str, Any] = {
         "model": type(classifier).__name__,
         "classes": np.asarray(model.classes_).tolist(),
@@ -229,9 +234,15 @@ def describe(model: Any) -> dict[str, Any]:
         value = getattr(model, name, None)
         if value is not None:
             facts[name.removesuffix("_in_")] = np.asarray(value).tolist()
+    if calibration is not None:
+        models = len(calibration.calibrated_classifiers_)
+        facts["calibration"] = {"method": calibration.method, "models": models}
     if hasattr(classifier, "dual_gap_"):
+        parameters = classifier.get_params(deep=False)
+        facts["parameters"] = {name: _plain(value) for name, value in parameters.items()}
+        if calibration is not None and models > 1:
+            return facts
         facts |= {
-            "parameters": {k: _plain(v) for k, v in classifier.get_params(deep=False).items()},
             "support_vectors": classifier.n_support_.tolist(),
             "universum_support_vectors": len(classifier.universum_support_),
             "objective": classifier.objective_,
@@ -239,17 +250,6 @@ def describe(model: Any) -> dict[str, Any]:
             "converged": classifier.converged_,
         }
     return facts
-
-
-def _fitted_parts(model: Any) -> Iterator[Any]:
-    """The model, then what pipelines, searches and wrappers hold inside, down to the classifier."""
-    inner = model
-    while inner is not None:
-        yield inner
-        if hasattr(inner, "steps"):
-            inner = inner.steps[-1][1]
-        else:
-            inner = getattr(inner, "best_estimator_", getattr(inner, "estimator_", None))
 
 
 def _plain(value: Any) -> Any:
@@ -262,7 +262,7 @@ def _plain(value: Any) -> Any:
 
 
 def _require_named_kernel(model: Any) -> None:
-    for estimator in _fitted_parts(model):
+    for estimator in fitted_parts(model):
         if callable(getattr(estimator, "kernel", None)):
             raise ModelFileError(
                 "The model cannot be saved: its kernel is a function, and model files hold no "
@@ -489,7 +489,7 @@ def trusted_types() -> dict[str, frozenset[str]]:
 @cache
 def _estimators() -> tuple[str, ...]:
     """Names of the estimators that a model file may contain."""
-    from sklearn import decomposition, impute, preprocessing
+    from sklearn import calibration, decomposition, impute, isotonic, preprocessing
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_selection import VarianceThreshold
     from sklearn.frozen import FrozenEstimator
@@ -513,6 +513,10 @@ def _estimators() -> tuple[str, ...]:
         impute.SimpleImputer, impute.MissingIndicator,
         decomposition.PCA, decomposition.TruncatedSVD,
     ]  # fmt: skip
+    # Probabilities. Only one of these names is public; temperatures are of scikit-learn 1.8.
+    names = "_CalibratedClassifier", "_SigmoidCalibration", "_TemperatureScaling"
+    others += [CalibratedClassifierCV, isotonic.IsotonicRegression]
+    others += [getattr(calibration, name) for name in names if hasattr(calibration, name)]
     parts = [FittedModel, Kernel, Certificate, Comparison, Finalist]
     return tuple(_name(kind) for kind in (*own, *parts, *scalers, *others))
 
@@ -555,11 +559,26 @@ def _require_usable(model: Any) -> None:
     if not is_classifier(model):
         raise TypeError(f"{type(model).__name__} is no classifier")
     check_is_fitted(model)
-    for estimator in _fitted_parts(model):
-        if hasattr(estimator, "steps"):
+    for estimator in fitted_parts(model):
+        if isinstance(estimator, CalibratedClassifierCV):
+            _require_calibrators(estimator)
+        elif hasattr(estimator, "steps"):
             _require_named_steps(estimator.steps)
         if type(estimator).__name__ == "UniversumSVC":
             _require_consistent(estimator)
+
+
+def _require_calibrators(model: CalibratedClassifierCV) -> None:
+    """Every model has the calibrators that its method needs: one for each decision value."""
+    L = len(model.classes_)
+    for one in model.calibrated_classifiers_:
+        needed = 1 if one.method == "temperature" or L == 2 else L
+        if one.method not in ("sigmoid", "isotonic", "temperature"):
+            raise ValueError("it is calibrated by an unknown method")
+        if np.shape(one.classes) != (L,) or len(one.calibrators) != needed:
+            raise ValueError("the number of calibrators is not that of its classes")
+        for calibrator in one.calibrators:
+            check_is_fitted(calibrator)
 
 
 def _require_named_steps(steps: Any) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._messages import aligned
 from musvm.search.rule import EQUAL, is_gain, paired, soft_errors
 
 
@@ -159,6 +160,24 @@ class Comparison:
         figures = difference, standard_error, used
         return cls(plain, universum, opinion.words, *figures, opinion.rows, is_void)
 
+    def __str__(self) -> str:
+        """The two finalists as a table, and what decided."""
+        rows = [
+            ["", "error", "soft error", "parameters"],
+            ["without universum", *_cells(self.plain)],
+        ]
+        if self.universum is not None and self.difference is not None:
+            rows.append(["with universum", *_cells(self.universum)])
+        width = max(len(row[-1]) for row in rows)
+        table = aligned([[*row[:-1], row[-1].ljust(width)] for row in rows])
+        lines = [table, f"Errors are the {self.criterion}."]
+        if self.difference is not None and self.standard_error is not None:
+            lines.append(
+                f"The change is {100 * self.difference:+.2f} ± {100 * self.standard_error:.2f} "
+                f"points: {len(self.gained)} points gained, {len(self.lost)} lost."
+            )
+        return "\n".join([*lines, self.decision])
+
     @property
     def chosen(self) -> Finalist:
         """The finalist that the search chose."""
@@ -246,6 +265,20 @@ class Comparison:
         ax.set(xlabel="margin of a point when left out", ylabel="share of the points below")
         ax.legend(title=self.criterion)
         return ax
+
+
+def _cells(finalist: Finalist) -> list[str]:
+    """The figures of a finalist as text; a weight of 0, which a plain SVM has, goes without."""
+    params = {
+        name: value
+        for name, value in finalist.params.items()
+        if finalist.params.get("universum_weight") != 0 or name not in ("delta", "universum_weight")
+    }
+    words = ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in params.items()
+    )
+    return [f"{finalist.error:.2%}", f"{finalist.soft_error:.2%}", words]
 
 
 def _mean(values: Any, weight: FloatArray) -> float:
