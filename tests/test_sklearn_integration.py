@@ -85,7 +85,7 @@ def test_cross_val_score_passes_a_tuple_whole(U):
 
 
 def test_bare_array_of_n_rows_is_split_and_a_tuple_is_not():
-    """The trap that the documentation warns of; where it goes, the warning may go too."""
+    """The trap that `fit` warns of; where it goes, the warning may go too."""
     seen = []
 
     class Watching(UniversumSVC):
@@ -93,7 +93,8 @@ def test_bare_array_of_n_rows_is_split_and_a_tuple_is_not():
             seen.append(universum)
             return super().fit(X, y, universum, sample_weight)
 
-    cross_val_score(Watching(), X, Y, cv=FOLDS, params={"universum": AS_MANY})
+    with pytest.warns(UserWarning, match="a tuple is never split"):
+        cross_val_score(Watching(), X, Y, cv=FOLDS, params={"universum": AS_MANY})
     assert {len(U) for U in seen} == {45}
     seen.clear()
     cross_val_score(Watching(), X, Y, cv=FOLDS, params={"universum": (AS_MANY,)})

@@ -1,18 +1,22 @@
-"""Multiclass universum support vector machines: exact, certified, scikit-learn compatible."""
+"""Multiclass universum support vector machines: exact, certified, scikit-learn compatible.
+
+Names are imported when they are first used: `musvm --help` need not wait for scikit-learn.
+"""
 
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from musvm.display import ProjectionHistogramDisplay
-from musvm.estimator import UniversumSVC
-from musvm.io.model_file import ModelFileError, load, save
-from musvm.io.onnx_export import to_onnx
-from musvm.loo import loo_error
-from musvm.pipeline import UniversumPipeline, make_universum_pipeline
-from musvm.rejection import RejectingClassifier
-from musvm.search import UniversumSplit, UniversumSVCCV, make_universum_scorer
-from musvm.verification import Verification, verify
+if TYPE_CHECKING:
+    from musvm.display import ProjectionHistogramDisplay
+    from musvm.estimator import UniversumSVC
+    from musvm.io.model_file import ModelFileError, load, save
+    from musvm.io.onnx_export import to_onnx
+    from musvm.loo import loo_error
+    from musvm.pipeline import UniversumPipeline, make_universum_pipeline
+    from musvm.rejection import RejectingClassifier
+    from musvm.search import UniversumSplit, UniversumSVCCV, make_universum_scorer
+    from musvm.verification import Verification, verify
 
 __all__ = [
     "ModelFileError",
@@ -34,15 +38,32 @@ __all__ = [
 
 __version__ = version("musvm")
 
+# Where the names above are defined.
+_HOMES = {
+    "display": ["ProjectionHistogramDisplay"],
+    "estimator": ["UniversumSVC"],
+    "io.model_file": ["ModelFileError", "load", "save"],
+    "io.onnx_export": ["to_onnx"],
+    "loo": ["loo_error"],
+    "pipeline": ["UniversumPipeline", "make_universum_pipeline"],
+    "rejection": ["RejectingClassifier"],
+    "search": ["UniversumSVCCV", "UniversumSplit", "make_universum_scorer"],
+    "verification": ["Verification", "verify"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Rooms that are opened when somebody enters: `musvm.universum` needs no import of its own.
 _ROOMS = ("datasets", "report", "torch", "universum")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"musvm.{name}")
+    if name in _HOME_OF:
+        found = getattr(import_module(f"musvm.{_HOME_OF[name]}"), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'musvm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *__all__, *_ROOMS})

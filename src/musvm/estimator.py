@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
+from musvm._input.mistakes import warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
@@ -347,6 +348,7 @@ such arrays, default=None
         """
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
         if self.kernel != "precomputed":
+            warn_if_split(X, universum)
             warn_if_far_outside(data)
         elif self.fit_intercept:
             raise ValueError(
@@ -355,6 +357,8 @@ such arrays, default=None
             )
         caps = row_caps(data, self.C, self.class_weight, self.universum_weight)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
+        if self.kernel != "precomputed":
+            warn_if_training_points(data)
         kernel = self._settled_kernel(data, blocks)
         terms: dict[str, Any] = {"delta": self.delta, "universum_loss": self.universum_loss}
         seeded = self.random_state is not None

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from musvm._input import tensors
 from musvm._input.blocks import Blocks
+from musvm._input.digests import row_digests
 from musvm._input.reading import UNIVERSUM, FitData, in_canonical_form
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import one_blas_thread
@@ -111,7 +112,13 @@ class FittedModel:
         delta: float,
         universum_loss: UniversumLoss,
     ) -> FittedModel:
-        """The model of dual variables alpha, (M, L), one row for every row of the data."""
+        """The model of dual variables alpha, (M, L), one row for every row of the data.
+
+        A `universum=` whose caps are all zero takes no part, and the model does not depend on it.
+        """
+        n = data.n_given
+        if not caps[n:].any():
+            data, caps, alpha = data.of_X, caps[:n], alpha[:n]
         used = np.any(alpha != 0.0, axis=1)
         training = np.flatnonzero(used & data.is_training)
         support = np.concatenate([training, np.flatnonzero(used & ~data.is_training)])
@@ -181,6 +188,37 @@ class FittedModel:
     def is_of(self, data: FitData) -> bool:
         """Whether the data are those of the fit."""
         return data.fingerprint == self.fingerprint
+
+    def difference_from(self, data: FitData) -> str:
+        """What distinguishes the data from those of the fit, as far as the model remembers them."""
+        if data.classes.tolist() != np.asarray(self.classes).tolist():
+            return f"its classes are {_few(self.classes)}, these are {_few(data.classes)}"
+        m = len(self.caps) - self.universum_start if self.universum_start else 0
+        here = data.n_given, len(data.codes) - data.n_given
+        for name, then, now in zip(("X", "universum"), (len(self.caps) - m, m), here, strict=True):
+            if then != now:
+                return f"its {name} had {then} rows, this one has {now}"
+        own = self.dual_coef.argmax(axis=0)
+        own[self.n_training_support :] = UNIVERSUM
+        wrong = self.support[data.codes[self.support] != own]
+        if len(wrong):
+            return f"row {wrong.min()} of y is another"
+        return self._moved_row(data) or "a row that is no support vector, or its label, is another"
+
+    def _moved_row(self, data: FitData) -> str | None:
+        """The first support vector that is another point in these data, in words."""
+        if self.kernel.is_precomputed:
+            return None
+        vectors, points = row_digests(self.vectors), data.digests
+        wrong = self.support[np.any(vectors != points[self.support], axis=1)]
+        if not len(wrong):
+            return None
+        known = set(map(tuple, points.tolist()))
+        if all(tuple(row) in known for row in vectors.tolist()):
+            return "the rows are in another order"
+        row, start = int(wrong.min()), self.universum_start
+        place = f"row {row - start} of universum" if 0 < start <= row else f"row {row} of X"
+        return f"{place} has other values"
 
     def rows_of(self, data: FitData) -> IntArray:
         """The rows of the data that take part, those of positive cap, training rows first."""
@@ -258,6 +296,12 @@ class FittedModel:
         if self.classes.dtype.kind in "biuf":
             return like(F, self.classes)[winners]
         return self.classes[tensors.to_host(winners)]
+
+
+def _few(labels: Any) -> str:
+    """The first labels of many, in words."""
+    shown = ", ".join(map(repr, np.asarray(labels[:5]).tolist()))
+    return f"{shown}, ..." if len(labels) > 5 else shown
 
 
 def certified_radii(gap: float, diagonal: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from musvm._input.mistakes import warn_if_split
 from musvm._input.reading import universum_parts
 from musvm._input.tensors import BoolArray, FloatArray
 from musvm._sklearn import fit_context, routing_enabled
@@ -111,6 +112,7 @@ default=None
             )
         if universum is None or routing_enabled():
             return super().fit(X, y, **params, **_given(universum))
+        warn_if_split(X, universum)
         prefix = f"{name}__"
         of_last = {key.removeprefix(prefix): params[key] for key in params if _is_of(key, prefix)}
         transformers = self._transformers()

@@ -118,8 +118,8 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Any classifier with one of the scores of `method`.
 
     reject_label : str, int, float or bool
-        The label of points that are rejected. It must not be a class. If it has another type
-        than the class labels, predictions are arrays of objects.
+        The label of points that are rejected; it has to be given, and must not be a class. If it
+        has another type than the class labels, predictions are arrays of objects.
 
     target : float, default=0.95
         The promised probability that a new point of the classes is accepted, or one like the
@@ -226,7 +226,7 @@ default='auto'
     def __init__(
         self,
         estimator: Any,
-        reject_label: Any,
+        reject_label: Any = None,
         *,
         target: float = 0.95,
         method: str | Callable[[Any, Any], Any] = "auto",
@@ -280,6 +280,7 @@ such arrays, default=None
         """
         X, y = indexable(X, y)
         y = column_or_1d(y, warn=True)
+        _require_label(self.reject_label, y)
         fitted = held = np.arange(len(y))
         if self.calibration == "split":
             fitted, held = self._split(y)
@@ -475,6 +476,15 @@ such arrays, default=None
         truth = column_or_1d(y).tolist()
         right = [a == b for a, b in zip(self.predict(X).tolist(), truth, strict=True)]
         return float(np.average(right, weights=sample_weight))
+
+
+def _require_label(reject_label: Any, y: Any) -> None:
+    if reject_label is None:
+        suggested = "'none'" if y.dtype.kind in "USO" else "-1"
+        raise ValueError(
+            "RejectingClassifier needs the label that it gives to points of no class: pass one "
+            f"that is no class, such as reject_label={suggested}."
+        )
 
 
 def _type_of_both(dtype: Any, label: Any) -> Any:

@@ -160,8 +160,13 @@ such arrays, default=None
     fitted: FittedModel = model.model_
     on_host = map(tensors.to_host, (X, y, universum, None))
     data = reading.read(model, *on_host, reset=False)
+    if model.universum_weight == 0:  # the fit has ignored a universum, and so it may be absent
+        data = data.of_X
     if not fitted.is_of(data):
-        raise ValueError("The data differ from those that the model was fitted on.")
+        raise ValueError(
+            "The data differ from those that the model was fitted on: "
+            f"{fitted.difference_from(data)}."
+        )
     rows = fitted.rows_of(data)
     alpha = fitted.alpha[rows].astype(np.longdouble)
     codes, caps = data.codes[rows], fitted.caps[rows].astype(np.longdouble)

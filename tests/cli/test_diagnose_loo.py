@@ -20,6 +20,7 @@ import musvm
 from musvm import UniversumSVCCV
 from musvm.cli import app
 from musvm.cli.tables import Columns, preparation
+from musvm.io.model_file import load_with_header
 from musvm.universum import diagnose
 
 FIXED = ["--select", "2", "--C", "1", "--delta", "0.1"]
@@ -130,9 +131,13 @@ def test_loo_finds_the_universum_in_the_table(folder):
 
 
 def test_loo_refuses_other_data(folder, model):
-    result = run("loo", "model.skops", "train.csv")
+    # A model that uses its universum, which the search has not chosen here.
+    pipeline, header = load_with_header("model.skops")
+    pipeline[-1].universum_weight = 0.5
+    musvm.save(pipeline, "using.skops", summary=header.summary)
+    result = run("loo", "using.skops", "train.csv")
     assert result.exit_code == 1
-    assert "model.skops: was fitted with a universum; pass --universum others.csv" in result.stderr
+    assert "using.skops: was fitted with a universum; pass --universum others.csv" in result.stderr
     result = run("loo", "model.skops", "new.csv", "--universum", "others.csv")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: new.csv: ")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
@@ -10,8 +15,12 @@ pytest.importorskip("pandas", reason="tables need pandas")
 from typer.testing import CliRunner
 
 import cli_tables
+from musvm import _messages
 from musvm._progress import LOG_EVERY_S, FitProgress
 from musvm.cli import app
+from musvm.cli._options import METHODS
+from musvm.cli._terminal import counted, in_the_shell
+from musvm.loo.methods import METHODS as KNOWN_METHODS
 
 LONG = "a" * 300 + ".csv"
 
@@ -37,6 +46,19 @@ def folder(tmp_path, monkeypatch):
             "is the table of the classes, and a universum belongs to none of them",
         ),
         (["example-tables", "nowhere"], "no such folder: nowhere"),
+        (
+            ["fit", "train.csv", "--target", "Species", "--out", "new.skops"],
+            "there is no column 'Species'; did you mean 'species'?",
+        ),
+        (
+            ["fit", "train.csv", "--target", "price", "--out", "new.skops"],
+            "there is no column 'price'; it has 'sepal length', 'sepal width'",
+        ),
+        (["predict", "gone.skops", "new.csv"], "gone.skops: cannot be read: No such file"),
+        (["predict", ".", "new.csv"], ".: is a folder, not a model file"),
+        (["inspect", "gone.skops"], "gone.skops: cannot be read: No such file"),
+        (["loo", "model.skops", "gone.csv"], "gone.csv: cannot be read: No such file"),
+        (["diagnose", "train.csv", "gone.csv"], "gone.csv: cannot be read: No such file"),
     ],
 )
 def test_says_what_is_wrong(folder, arguments, said):
@@ -67,3 +89,114 @@ def test_progress_without_a_digit_of_the_gap_has_no_time_left(monkeypatch, capsy
     first, second = capsys.readouterr().err.splitlines()
     assert first.strip() == "Fit: round 63, gap 2.0e+00:   0%"
     assert second.strip() == "Fit: round 64, gap 1.0e-02:  50%, 30 s left"
+
+
+# ---------------------------------------------------------------------------------------------
+# A universum that was not used
+
+
+@pytest.fixture
+def unused(folder):
+    """A model that was offered a universum and does not use it."""
+    arguments = ["fit", "train.csv", "--universum", "others.csv", "--C", "1", "--weight", "0"]
+    made = CliRunner().invoke(app, [*arguments, "--force"])
+    assert made.exit_code == 0, made.output
+    return made.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["loo", "model.skops", "train.csv"], ["inspect", "model.skops", "--verify", "train.csv"]],
+)
+@pytest.mark.parametrize("universum", [[], ["--universum", "others.csv"]])
+def test_a_universum_that_was_not_used_is_not_asked_for(unused, arguments, universum):
+    result = CliRunner().invoke(app, [*arguments, *universum])
+    assert result.exit_code == 0, result.output
+
+
+def test_one_cell_is_a_cell(unused):
+    assert "error, 1 cell\n" in unused
+    assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+def test_a_table_that_is_not_the_one_of_the_fit_is_told_apart(unused, folder):
+    lines = (folder / "train.csv").read_text().splitlines()
+    (folder / "fewer.csv").write_text("\n".join(lines[:-1]) + "\n")
+    result = CliRunner().invoke(app, ["inspect", "model.skops", "--verify", "fewer.csv"])
+    assert result.exit_code == 1
+    assert f"its X had {len(lines) - 1} rows, this one has {len(lines) - 2}" in result.output
+
+
+# ---------------------------------------------------------------------------------------------
+# Words of the shell
+
+
+@pytest.mark.parametrize(
+    ("said", "here"),
+    [
+        (
+            "and pass the file as archive=..., or put it at x",
+            "and pass the file as --data FILE, or",
+        ),
+        ("use folds, such as criterion=5, or raise cache_size.", "use folds, such as --select 5."),
+        ("criterion='loo' needs", "--select loo needs"),
+        ("3 of 9 universum rows are rows of X: a", "universum rows are rows of the training table"),
+    ],
+)
+def test_advice_names_options(said, here):
+    assert here in in_the_shell(said)
+
+
+def test_advice_that_is_translated_is_given_by_the_library():
+    """The sentences that the shell changes, in the library's own sources."""
+    package = Path(_messages.__file__).parent
+    sources = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    # Sentences go over several lines, each a string of its own.
+    text = re.sub(r'"\s*\n\s*f?"', "", "\n".join(sources))
+    for sentence in (
+        "pass the file as archive=...",
+        "raise max_iter, scale the features, or loosen tol",
+        ", or raise cache_size",
+        "do not fit into cache_size=",
+        "universum rows are rows of X",
+        ", or make one by musvm.universum.random_average",
+        ": was X scaled and the universum not? make_universum_pipeline",
+    ):
+        assert sentence in text, sentence
+
+
+def test_the_methods_of_the_shell_are_those_of_the_library():
+    assert tuple(KNOWN_METHODS) == METHODS
+
+
+def test_all_commands_have_one_default_of_jobs():
+    from typer.main import get_command
+
+    def commands(group):
+        for command in group.commands.values():
+            yield from commands(command) if hasattr(command, "commands") else [command]
+
+    found = {
+        parameter.default
+        for command in commands(get_command(app))
+        for parameter in command.params
+        if parameter.name == "jobs"
+    }
+    assert found == {1}
+
+
+def test_what_needs_no_data_starts_without_the_libraries():
+    code = (
+        "import sys; from musvm.__main__ import main; sys.argv = ['musvm', *{!r}]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({{'sklearn', 'scipy', 'pandas', 'matplotlib'}} & sys.modules.keys()))"
+    )
+    for arguments in (["--help"], ["fit", "nofile.csv"], ["predict", "no.skops", "no.csv"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.splitlines()[-1] == "[]", arguments

@@ -7,7 +7,7 @@ caps of all rows (`weights.py`) and the blocks that equal rows are merged into (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -50,6 +50,15 @@ class FitData:
     @property
     def is_training(self) -> BoolArray:
         return self.codes != UNIVERSUM
+
+    @property
+    def of_X(self) -> FitData:
+        """The rows of X without those of `universum=`."""
+        n = self.n_given
+        if n == len(self.codes):
+            return self
+        parts = {"X": self.X[:n], "codes": self.codes[:n], "weight": self.weight[:n]}
+        return replace(self, **parts)
 
     @cached_property
     def digests(self) -> Any:
@@ -182,9 +191,10 @@ def read_universum(part: Any, estimator: Any) -> Any:
     )
     require_same_width(U, estimator)
     if names is not None and expected is not None and not np.array_equal(names, expected):
+        at = int(np.flatnonzero(names != expected)[0])
         raise ValueError(
             "The columns of universum must have the names of the columns of X, in the same "
-            f"order: X has {list(expected)}, universum has {list(names)}."
+            f"order: column {at} is {expected[at]!r} in X, but {names[at]!r} in universum."
         )
     return U
 

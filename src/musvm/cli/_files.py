@@ -36,17 +36,17 @@ class Tables:
     universa: list[Table]
 
 
-def check_readable(*sources: str) -> None:
-    """Say first, before anything about other files, that a table is not there or is none."""
-    for source in sources:
-        if source == STANDARD_INPUT:
+def check_readable(*sources: str | Path, what: str = "table") -> None:
+    """Say first, before anything about other files, that a file is not there or is none."""
+    for source in map(str, sources):
+        if source == STANDARD_INPUT and what == "table":
             continue
         try:
             is_folder, _ = Path(source).is_dir(), Path(source).stat()
         except OSError as error:
             fail(f"{source[:200]}: cannot be read: {error.strerror}")
         if is_folder:
-            fail(f"{source}: is a folder, not a table")
+            fail(f"{source}: is a folder, not a {what}")
 
 
 def read_table(source: str, layout: Layout, format: str | None) -> Table:
@@ -95,7 +95,9 @@ def read_training(
 ) -> Tables:
     """The tables that a model was fitted on, read as they were then."""
     label = about.summary.get("universum_label")
-    if not universum and label is None and (sources := _universum_files(about)):
+    uses_universum = getattr(_classifier(model), "universum_weight", None) != 0
+    sources = _universum_files(about)
+    if not universum and label is None and sources and uses_universum:
         fail(f"{path}: was fitted with a universum; pass --universum {sources[0]}")
     layout = layout_of(model, about, labelled=True, **options)
     return read_tables(train, universum or [], label, layout, format)
@@ -112,11 +114,15 @@ def classifier_and_data(model: Any, tables: Tables) -> tuple[Any, Any, Any, Any]
     """The classifier inside a model, and X, y and universum as it was given them."""
     steps = model[:-1] if hasattr(model, "steps") and len(model.steps) > 1 else None
     transform = steps.transform if steps is not None else (lambda X: X)
-    classifier = model[-1] if hasattr(model, "steps") else model
-    classifier = getattr(classifier, "best_estimator_", classifier)
     universum = tuple(transform(table.X) for table in tables.universa) or None
     assert tables.train.labels is not None
-    return classifier, transform(tables.train.X), classes_of(tables.train.labels), universum
+    return _classifier(model), transform(tables.train.X), classes_of(tables.train.labels), universum
+
+
+def _classifier(model: Any) -> Any:
+    """The classifier at the end of a pipeline, or the one that a search has chosen."""
+    last = model[-1] if hasattr(model, "steps") else model
+    return getattr(last, "best_estimator_", last)
 
 
 def _split_universum(table: Table, label: str | None) -> tuple[Table, Table | None]:

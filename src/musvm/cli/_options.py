@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from musvm.loo.methods import METHODS
-
 TABLES = "Tables"
 
+# The keys of `musvm.loo.methods.METHODS`.
+METHODS = ("span", "span-2016", "loo-estimate", "loo")
 DEFAULT_CRITERION = "loo-estimate"
+# Every process has to import everything: for most tables that takes longer than the work.
+DEFAULT_JOBS = 1
 
 
 class Format(StrEnum):
@@ -192,7 +194,10 @@ Gammas = Annotated[
 Scale = Annotated[bool, typer.Option("--scale/--no-scale", help="Scale numeric columns.")]
 Jobs = Annotated[
     int,
-    typer.Option(callback=check_jobs, help="Processes to use; -1 for one per processor core."),
+    typer.Option(
+        callback=check_jobs,
+        help="Processes to use; -1 for one per processor core. Results are the same.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,26 +47,60 @@ def mistakes_in_one_line() -> Iterator[None]:
 
     Anything else that goes wrong is a mistake of ours and keeps its traceback.
     """
-    from musvm.cli.tables import TableError
-    from musvm.io.model_file import ModelFileError
-    from musvm.io.onnx_export import ExportError
-
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = _print_warning  # type: ignore[assignment]
         try:
             yield
-        except (TableError, ModelFileError, ExportError) as error:
-            fail(str(error))
         except ModuleNotFoundError as error:
             # Those that name the extra to install; another one is a bug.
             if "pip install" not in str(error):
                 raise
             fail(str(error))
+        except ValueError as error:
+            if not isinstance(error, _mistakes()):
+                raise
+            fail(str(error))
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    """What a user's files can cause, in the modules that were needed so far."""
+    kinds = {
+        "musvm.cli.tables": "TableError",
+        "musvm.io.model_file": "ModelFileError",
+        "musvm.io.onnx_export": "ExportError",
+    }
+    return tuple(getattr(sys.modules[home], kinds[home]) for home in kinds if home in sys.modules)
 
 
 def _print_warning(message: Warning | str, *context: Any) -> None:
-    typer.echo(f"Warning: {printable(' '.join(str(message).split()))}", err=True)
+    line = in_the_shell(" ".join(str(message).split()))
+    typer.echo(f"Warning: {printable(line)}", err=True)
+
+
+# Advice that names arguments of Python, and what it is here.
+_IN_THE_SHELL = (
+    (r"pass the file as archive=\.\.\.", "pass the file as --data FILE"),
+    (r"raise max_iter, scale the features, or loosen tol", "leave out --no-scale, or smaller --C"),
+    (r", or raise cache_size\b", ""),
+    (r"into cache_size=(\S+ MB)", r"into \1"),
+    (r"criterion='?([\w-]+)'?", r"--select \1"),
+    (r"rows of X\b", "rows of the training table"),
+    (r", or make one by musvm\.universum\.random_average", ""),
+    (r": was X scaled and the universum not\? make_universum_pipeline.* scales both\.", "."),
+)
+
+
+def in_the_shell(message: str) -> str:
+    """A sentence of the library with options instead of arguments."""
+    for pattern, words in _IN_THE_SHELL:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things: 1 row, 2 rows."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 # ---------------------------------------------------------------------------------------------

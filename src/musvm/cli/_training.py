@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
-from musvm.cli._terminal import fail, note
+from musvm.cli._terminal import fail, in_the_shell, note
 from musvm.cli.tables import Table, classes_of, listed, preparation, require_usable, shown
 
 
@@ -38,11 +37,15 @@ class Prepared:
 
     def pipeline(self, classifier: Any) -> Any:
         """The model that takes tables: the preparation and a fitted classifier."""
+        from sklearn.pipeline import Pipeline
+
         return Pipeline([*self.steps, ("svm", classifier)], transform_input=["universum"])
 
 
 def prepare(train: Table, universa: Sequence[Table], *, scale: bool) -> Prepared:
     """Fit the preparation to the training rows and apply it to all."""
+    from sklearn.pipeline import Pipeline
+
     require_usable(train)
     y = _checked_classes(train)
     steps = preparation(train.columns, scale=scale)
@@ -105,7 +108,7 @@ def search(data: Prepared, parameters: Mapping[str, Any], *, with_universum: boo
     try:
         return made.fit(data.X, data.y, universum=data.universum if with_universum else None)
     except ValueError as error:
-        fail(" ".join(str(error).split()))
+        fail(in_the_shell(" ".join(str(error).split())))
 
 
 def nested_error(data: Prepared, parameters: Mapping[str, Any], folds: int) -> dict[str, Any]:

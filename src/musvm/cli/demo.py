@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @app.command(
     epilog=examples(
         "musvm demo",
-        "musvm demo --partitions 5 --jobs 1 --figure five.pdf",
+        "musvm demo --partitions 5 --jobs -1 --figure five.pdf",
         "musvm demo --json --no-figure > demo.json",
     )
 )
@@ -28,7 +28,7 @@ def demo(
     partitions: Annotated[
         int, typer.Option(min=2, help="Number of random partitions of the images.")
     ] = 20,
-    jobs: options.Jobs = -1,
+    jobs: options.Jobs = options.DEFAULT_JOBS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random partitions.")] = 0,
     figure: Annotated[
         Path, typer.Option(dir_okay=False, help="File to draw the figure to (.png, .pdf, .svg).")

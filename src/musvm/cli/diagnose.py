@@ -10,7 +10,7 @@ from rich.text import Text
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import Tables, read_tables, training_layout
+from musvm.cli._files import Tables, check_readable, read_tables, training_layout
 from musvm.cli._terminal import (
     mistakes_in_one_line,
     print_facts,
@@ -70,6 +70,7 @@ def diagnose(
         "gammas": options.gammas(gamma),
         "criterion": options.criterion(select),
     }
+    check_readable(train, *(universum or []))
     with mistakes_in_one_line():
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)

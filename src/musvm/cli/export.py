@@ -9,7 +9,7 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import check_writable, read_model, writing
+from musvm.cli._files import check_readable, check_writable, read_model, writing
 from musvm.cli._terminal import mistakes_in_one_line, print_facts, print_json
 
 
@@ -28,6 +28,7 @@ def export(
     Status: 0 done, 1 the model was refused or cannot be expressed, 2 wrong command line.
     """
     check_writable(out, force=force, option="ONNX")
+    check_readable(model, what="model file")
     with mistakes_in_one_line():
         from musvm.io.onnx_export import to_onnx
 

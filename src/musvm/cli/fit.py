@@ -11,6 +11,7 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
+from musvm.cli._facts import in_words
 from musvm.cli._files import (
     Tables,
     check_readable,
@@ -19,7 +20,14 @@ from musvm.cli._files import (
     training_layout,
     writing,
 )
-from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_facts, print_json
+from musvm.cli._terminal import (
+    fail,
+    in_the_shell,
+    mistakes_in_one_line,
+    note,
+    print_facts,
+    print_json,
+)
 from musvm.cli._training import (
     Prepared,
     nested_error,
@@ -27,8 +35,6 @@ from musvm.cli._training import (
     rejection_threshold,
     search,
 )
-from musvm.io.model_file import describe, to_bytes
-from musvm.search.criteria import in_words
 
 AUTO = "auto"
 
@@ -76,7 +82,7 @@ def fit(
             min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
         ),
     ] = 0,
-    jobs: options.Jobs = 1,
+    jobs: options.Jobs = options.DEFAULT_JOBS,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
     report: Annotated[
         Path | None, typer.Option(metavar="HTML", help="File for a report to open in a browser.")
@@ -156,6 +162,8 @@ def _check_outputs(out: Path, report: Path | None, force: bool) -> None:
 
 
 def _write_model(found: Any, data: Prepared, facts: dict[str, Any], path: Path) -> None:
+    from musvm.io.model_file import to_bytes
+
     content = to_bytes(data.pipeline(found.best_estimator_), facts)
     with writing(path) as file:
         file.write(content)
@@ -166,9 +174,9 @@ def _tell(facts: dict[str, Any], out: Path, report: Path | None, *, as_json: boo
     if as_json:
         print_json({**facts, "written": written})
     else:
-        print_facts({**_in_words(facts), **written})
+        print_facts({**in_words(facts), **written})
         for hint in facts["hints"]:
-            note(hint)
+            note(in_the_shell(hint))
 
 
 def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:
@@ -189,6 +197,9 @@ def _rejection(data: Prepared, found: Any, accept: float) -> dict[str, float] | 
 
 def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
     """What is told of the training, here and in the model file."""
+    from musvm.io.model_file import describe
+    from musvm.search.criteria import in_words as criterion_in_words
+
     model = found.best_estimator_
     return {
         "training": {
@@ -202,7 +213,10 @@ def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
         "universum": [{"file": table.path, "rows": len(table)} for table in tables.universa],
         "input": tables.train.columns.as_dict(),
         "target": tables.train.target,
-        "search": {"ranked_by": in_words(found.criterion), "cells": len(found.results_["C"])},
+        "search": {
+            "ranked_by": criterion_in_words(found.criterion),
+            "cells": len(found.results_["C"]),
+        },
         "comparison": found.comparison_.as_dict(),
         "hints": found.hints_,
         "parameters": {
@@ -213,65 +227,4 @@ def _facts(tables: Tables, data: Prepared, found: Any) -> dict[str, Any]:
         "universum_support_vectors": len(model.universum_support_),
         "relative_gap": describe(model)["relative_gap"],
         "converged": model.converged_,
-    }
-
-
-def _in_words(facts: dict[str, Any]) -> dict[str, str]:
-    """The facts for people to read."""
-    training, columns, search = facts["training"], facts["input"], facts["search"]
-    n_categorical = len(columns["categorical"])
-    lines = {
-        "training": f"{training['file']}: {training['rows']} rows, {len(training['classes'])} "
-        f"classes, {columns['n']} columns"
-        + (f", {n_categorical} of them categorical" if n_categorical else "")
-    }
-    if facts["universum"]:
-        lines["universum"] = ", ".join(f"{u['file']}: {u['rows']} rows" for u in facts["universum"])
-    lines["chosen by"] = f"the {search['ranked_by']}, {search['cells']} cells"
-    lines["parameters"] = _parameters_in_words(facts["parameters"], bool(facts["universum"]))
-    lines |= _comparison_in_words(facts["comparison"])
-    if nested := facts["nested"]:
-        lines["nested"] = (
-            f"{nested['error']:.2%} +- {100 * nested['standard_error']:.2f} points, the search "
-            f"as a whole by {nested['folds']}-fold cross-validation"
-        )
-    lines["support"] = f"{sum(facts['support_vectors'])} of {training['rows']} training rows" + (
-        f", {facts['universum_support_vectors']} of {sum(u['rows'] for u in facts['universum'])} "
-        "universum rows"
-        if facts["universum"]
-        else ""
-    )
-    lines["certificate"] = f"relative duality gap {facts['relative_gap']:.1e}"
-    if facts["rejection"]:
-        lines["rejection"] = (
-            f"--reject lets {facts['rejection']['accepted']:.0%} of the class members pass"
-        )
-    return lines
-
-
-def _parameters_in_words(parameters: dict[str, Any], has_universum: bool) -> str:
-    words = [f"kernel {parameters['kernel']}", f"C = {parameters['C']:g}"]
-    if parameters["kernel"] != "linear":
-        gamma, value = parameters["gamma"], parameters["gamma_value"]
-        words.append(
-            f"gamma = {gamma} ({value:.3g})" if isinstance(gamma, str) else f"gamma = {value:g}"
-        )
-    if parameters["universum_weight"] == 0:
-        return ", ".join(words) + (", universum not used" if has_universum else "")
-    weight = parameters["universum_weight"]
-    if has_universum:
-        words.append(f"delta = {parameters['delta']:g}")
-        words.append(f"C*/C {weight}" if isinstance(weight, str) else f"C*/C = {weight:g}")
-    return ", ".join(words)
-
-
-def _comparison_in_words(comparison: dict[str, Any]) -> dict[str, str]:
-    plain, universum = comparison["plain"], comparison["universum"]
-    if universum is None:
-        return {"error": f"{plain['error']:.2%}, the {comparison['criterion']}"}
-    return {
-        "error": f"{plain['error']:.2%} without universum, {universum['error']:.2%} with it, a "
-        f"change of {100 * comparison['difference']:+.2f} +- "
-        f"{100 * comparison['standard_error']:.2f} points, the {comparison['criterion']}",
-        "decision": comparison["decision"],
     }

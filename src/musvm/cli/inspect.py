@@ -9,7 +9,8 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import Tables, classifier_and_data, read_model, read_training
+from musvm.cli._facts import in_words, model_in_words
+from musvm.cli._files import Tables, check_readable, classifier_and_data, read_model, read_training
 from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
 
 
@@ -43,6 +44,8 @@ def inspect(
 
     Status: 0 the file is sound, 1 it was refused or its certificate is wrong, 2 wrong command line.
     """
+    check_readable(model, what="model file")
+    check_readable(*([] if verify is None else [verify]), *(universum or []))
     with mistakes_in_one_line():
         fitted, header = read_model(model)
         found = None
@@ -60,7 +63,8 @@ def inspect(
         }
         print_json(document if found is None else {**document, "verified": _figures(found)})
     else:
-        print_facts({**_in_words(fitted, header), **_verdict(found)})
+        words, verdict = _in_words(fitted, header), _verdict(found)
+        print_facts({**{name: words[name] for name in words if name not in verdict}, **verdict})
     if found is not None and not found.holds:
         raise typer.Exit(1)
 
@@ -95,14 +99,19 @@ def _in_words(fitted: Any, header: Any) -> dict[str, str]:
         "file": f"format {header.format_version}, written with "
         + ", ".join(f"{name} {number}" for name, number in header.versions.items()),
         "model": _steps(fitted),
+        **{name: _shown(summary[name]) for name in ("classes", "target") if summary.get(name)},
     }
-    for name in ("classes", "n_features", "feature_names", "target", "training", "universum",
-                 "search", "comparison", "parameters", "support_vectors",
-                 "universum_support_vectors", "objective", "relative_gap", "converged",
-                 "rejection"):  # fmt: skip
-        if summary.get(name) not in (None, [], {}):
-            facts[name.replace("_", " ")] = _shown(summary[name])
-    return facts
+    names = summary.get("feature_names")
+    if n_features := summary.get("n_features"):
+        facts["features"] = f"{n_features}: {_shown(names)}" if names else str(n_features)
+    try:
+        told = model_in_words(summary)
+        if "training" in summary:
+            told |= in_words(summary)
+    # The header is whatever somebody has written; what cannot be put in words is shown as it is.
+    except (AttributeError, KeyError, TypeError, ValueError):
+        told = {name: _shown(summary[name]) for name in summary if name not in facts}
+    return {**facts, **told}
 
 
 def _steps(fitted: Any) -> str:
@@ -115,6 +124,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(entry)}" for key, entry in value.items())
     if isinstance(value, list):
-        shown = ", ".join(_shown(entry) for entry in value[:10])
-        return shown if len(value) <= 10 else f"{shown} and {len(value) - 10} more"
+        shown = ", ".join(_shown(entry) for entry in value[:6])
+        return shown if len(value) <= 6 else f"{shown} and {len(value) - 6} more"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import classifier_and_data, read_model, read_training
+from musvm.cli._files import check_readable, classifier_and_data, read_model, read_training
 from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
 
 
@@ -37,6 +37,8 @@ def loo(
 
     Status: 0 done, 1 the data or the model was refused, 2 wrong command line.
     """
+    check_readable(model, what="model file")
+    check_readable(train, *(universum or []))
     with mistakes_in_one_line():
         fitted, header = read_model(model)
         tables = read_training(

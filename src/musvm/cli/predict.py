@@ -19,13 +19,22 @@ from musvm.cli._app import app, examples
 from musvm.cli._files import (
     apply_model,
     applying,
+    check_readable,
     check_writable,
     layout_of,
     read_model,
     read_table,
     writing,
 )
-from musvm.cli._terminal import fail, mistakes_in_one_line, note, print_table, printable, table
+from musvm.cli._terminal import (
+    counted,
+    fail,
+    mistakes_in_one_line,
+    note,
+    print_table,
+    printable,
+    table,
+)
 from musvm.cli._training import note_unseen
 from musvm.cli.tables import Table, as_text
 
@@ -73,6 +82,8 @@ def predict(
     """
     if out is not None:
         check_writable(out, force=force, option="--out")
+    check_readable(model, what="model file")
+    check_readable(data)
     with mistakes_in_one_line():
         fitted, header = read_model(model)
         layout = layout_of(
@@ -100,9 +111,9 @@ def predict(
             answer.show()
         else:
             typer.echo(answer.csv(), nl=False)
-    _tell_accuracy(rows, values.labels, values.classes)
+    _tell_accuracy(rows, labels, values.classes)
     if reject:
-        note(f"{np.mean(labels != values.labels):.1%} of {len(labels)} rows were rejected")
+        _tell_rejected(rows, labels == reject_label, values.classes)
 
 
 @dataclass(frozen=True)
@@ -168,15 +179,28 @@ def _threshold(header: Any, path: str, reject_label: str, classes: Any) -> float
 
 
 def _tell_accuracy(rows: Table, predicted: Any, classes: list[str]) -> None:
-    """Compare with the labels in the table, if there are any that the model knows."""
+    """Compare what is written with the labels in the table, if there are any of the classes."""
     if rows.labels is None:
         return
     judged = np.isin(rows.labels, classes)
     if not judged.any():
         return
-    right = np.mean(predicted[judged] == rows.labels[judged])
-    others = len(judged) - int(judged.sum())
+    n_right, n_judged = int(np.sum(predicted[judged] == rows.labels[judged])), int(judged.sum())
+    others = len(judged) - n_judged
     note(
-        f"{right:.2%} of the {int(judged.sum())} labelled rows are predicted correctly"
-        + (f"; {others} rows have labels of no class" if others else "")
+        f"{n_right / n_judged:.2%} of the {counted(n_judged, 'labelled row')} "
+        f"{'is' if n_judged == 1 else 'are'} predicted correctly"
+        + (f"; {counted(others, 'row')} of no class besides" if others else "")
     )
+
+
+def _tell_rejected(rows: Table, rejected: Any, classes: list[str]) -> None:
+    """The share of rejected rows; where labels tell, among those of the classes and the others."""
+    known = np.isin(rows.labels, classes) if rows.labels is not None else np.zeros(0, dtype=bool)
+    if not known.any():
+        note(f"{rejected.mean():.1%} of {counted(len(rejected), 'row')} were rejected")
+        return
+    shares = [f"{rejected[known].mean():.1%} of the rows of the classes"]
+    if not known.all():
+        shares.append(f"{rejected[~known].mean():.1%} of the others")
+    note(f"rejected were {' and '.join(shares)}")

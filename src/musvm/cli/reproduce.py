@@ -12,7 +12,7 @@ import typer
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._terminal import fail
+from musvm.cli._terminal import fail, in_the_shell
 
 if TYPE_CHECKING:
     from musvm.experiments.experiment import Experiment
@@ -104,7 +104,7 @@ def perform(experiment: Experiment, data: Path | None, out: Path, jobs: int, as_
         write_results(results, path)
         written = [path, *write_page(experiment, results, out)]
     except (OSError, ValueError, ImportError) as error:
-        fail(str(error))
+        fail(in_the_shell(str(error)))
     text = json.dumps(results, indent=1) if as_json else experiment.page(results)
     typer.echo(text, nl=as_json)
     typer.echo(f"Written: {', '.join(map(str, written))}", err=True)
@@ -121,7 +121,7 @@ def _table_command(table: str, about: str) -> Callable[..., None]:
         ] = Dataset.digits,
         data: DataOption = None,
         partitions: Partitions = 10,
-        jobs: Jobs = 2,
+        jobs: Jobs = options.DEFAULT_JOBS,
         out: Out = RESULTS,
         seed: Seed = 0,
         split: Annotated[
@@ -192,7 +192,7 @@ for _table, _about in {
 def paper(
     data: DataOption = None,
     partitions: Partitions = 10,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -212,7 +212,7 @@ def paper(
 def curves(
     data: DataOption = None,
     partitions: Partitions = 20,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -227,7 +227,7 @@ def curves(
 def components(
     data: DataOption = None,
     partitions: Partitions = 20,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -242,7 +242,7 @@ def components(
 def universa(
     data: DataOption = None,
     partitions: Partitions = 20,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -257,7 +257,7 @@ def universa(
 def open_set(
     data: DataOption = None,
     partitions: Partitions = 10,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -272,7 +272,7 @@ def open_set(
 def figures(
     data: DataOption = None,
     partitions: Partitions = 10,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,
@@ -286,7 +286,7 @@ def figures(
 @reproduce.command()
 def thresholds(
     splits: Annotated[int, typer.Option(min=2, help="Random splits.")] = 1000,
-    jobs: Jobs = 2,
+    jobs: Jobs = options.DEFAULT_JOBS,
     out: Out = RESULTS,
     seed: Seed = 0,
     as_json: Json = False,

@@ -125,10 +125,12 @@ arrays, default=None
 def _same_data(estimator: UniversumSVC, X: Any, y: Any, universum: Any) -> FitData:
     X, y, universum = map(tensors.to_host, (X, y, universum))
     data = reading.read(estimator, X, y, universum, None, reset=False)
+    if estimator.universum_weight == 0:  # the fit has ignored a universum, and so it may be absent
+        data = data.of_X
     if not estimator.model_.is_of(data):
         raise ValueError(
             "loo_error needs the X, y and universum that the model was fitted on, with the rows "
-            "in the same order; these are others."
+            f"in the same order: {estimator.model_.difference_from(data)}."
         )
     return data
 

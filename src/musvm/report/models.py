@@ -127,13 +127,12 @@ class Family:
 
     def _require_data_of_the_fit(self) -> bool:
         """Refuse other data than the model's own; tell whether its fit had the universum."""
-        data, model, n = self.data, self.model, self.data.n_given
-        alone = replace(data, X=data.X[:n], codes=data.codes[:n], weight=data.weight[:n])
-        seen = next((d for d in (data, alone) if model.model_.is_of(d)), None)
+        data, model = self.data, self.model
+        seen = next((d for d in (data, data.of_X) if model.model_.is_of(d)), None)
         if seen is None:
             raise ValueError(
-                "The report needs the data that the model was fitted on: X, y and universum are "
-                "not those of its fit."
+                "The report needs the data that the model was fitted on: "
+                f"{model.model_.difference_from(data)}."
             )
         caps = row_caps(seen, model.C, model.class_weight, model.universum_weight)
         if not np.allclose(caps, model.model_.caps, rtol=1e-9, atol=0.0):

@@ -174,7 +174,7 @@ class Comparison:
         if self.difference is not None and self.standard_error is not None:
             lines.append(
                 f"The change is {100 * self.difference:+.2f} ± {100 * self.standard_error:.2f} "
-                f"points: {len(self.gained)} points gained, {len(self.lost)} lost."
+                f"points: {len(self.gained)} gained, {len(self.lost)} lost."
             )
         return "\n".join([*lines, self.decision])
 

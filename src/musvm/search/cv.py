@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
+from musvm._input.mistakes import warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import BoolArray, FloatArray
 from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
 from musvm._progress import Progress
@@ -379,10 +380,13 @@ such arrays, default=None
         weights = map(tensors.to_host, (sample_weight, universum_sample_weight))
         data = reading.read(self, X, y, universum, *weights)
         if self.kernel != "precomputed":
+            warn_if_split(X, universum)
             warn_if_far_outside(data)
         # Blocks do not depend on the universum's weight, as long as it is positive.
         caps = row_caps(data, 1.0, self.class_weight, 1.0)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
+        if self.kernel != "precomputed":
+            warn_if_training_points(data)
         grid = self._grid(data, blocks)
         folds = self._folds(data, groups)
         # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
@@ -697,6 +701,21 @@ such arrays, default=None
             As `UniversumSVC.universum_score`.
         """
         return self._fitted(X).universum_score(X)
+
+    def certified(self, X: Any) -> BoolArray:
+        """Which labels of `best_estimator_` the duality gap guarantees to be the exact optimum's.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        certified : ndarray of shape (n_samples,)
+            As `UniversumSVC.certified`.
+        """
+        return self._fitted(X).certified(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of `best_estimator_` on the rows that belong to a class.

@@ -158,7 +158,7 @@ default='random-average'
         m = self.m if isinstance(self.m, Integral) else max(1, round(self.m * X.shape[0]))
         make: Any = MAKERS[self.make] if isinstance(self.make, str) else self.make
         self.universum_ = make(X, y, m, self.random_state)
-        self.estimator_ = clone(self.estimator).fit(X, y, universum=self.universum_)
+        self.estimator_ = clone(self.estimator).fit(X, y, universum=(self.universum_,))
         self.classes_ = self.estimator_.classes_
         return self
 

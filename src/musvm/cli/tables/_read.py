@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from musvm.cli.tables._csv import read_csv
-from musvm.cli.tables._libsvm import read_libsvm
-from musvm.cli.tables._npz import read_npz
-from musvm.cli.tables._parquet import read_parquet
 from musvm.cli.tables._table import Layout, Table, TableError
 
 FORMATS = ("csv", "parquet", "npz", "libsvm")
@@ -19,13 +15,6 @@ SUFFIXES = {
     **{".libsvm": "libsvm", ".svm": "libsvm", ".svmlight": "libsvm", ".svl": "libsvm"},
 }
 STANDARD_INPUT = "-"
-
-_READERS: dict[str, Callable[[bytes, str, Layout], Table]] = {
-    "csv": read_csv,
-    "parquet": read_parquet,
-    "npz": read_npz,
-    "libsvm": read_libsvm,
-}
 
 
 def read(source: str, layout: Layout, format: str | None = None) -> Table:
@@ -51,7 +40,8 @@ def read(source: str, layout: Layout, format: str | None = None) -> Table:
     if not content:
         raise TableError(f"{path}: is empty")
     try:
-        table = _READERS[format](content, path, layout)
+        reader = import_module(f"musvm.cli.tables._{format}")
+        table: Table = getattr(reader, f"read_{format}")(content, path, layout)
     except MemoryError:
         raise TableError(f"{path}: does not fit into memory") from None
     if not len(table):

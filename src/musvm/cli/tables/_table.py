@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,9 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
         return _known_roles(names, layout, layout.columns, path)
     for wanted in (layout.target, *layout.categorical, *layout.ignored):
         if wanted is not None and wanted not in names:
-            raise TableError(f"{path}: there is no column {shown(wanted)}; it has {listed(names)}")
+            raise TableError(
+                f"{path}: there is no column {shown(wanted)}; {_instead_of(wanted, names)}"
+            )
     left = [name for name in names if name not in layout.ignored]
     target, notes = layout.target, []
     if target is None and layout.labelled:
@@ -165,6 +168,13 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
     if not features:
         raise TableError(f"{path}: has no feature columns beside {shown(target)}")
     return Roles(features, target, categorical=frozenset(layout.categorical), notes=tuple(notes))
+
+
+def _instead_of(wanted: str, names: Sequence[str]) -> str:
+    """What may have been meant by a name that is not there, else the names that are."""
+    alike = {name.casefold(): name for name in names}
+    close = get_close_matches(wanted.casefold(), alike, n=1, cutoff=0.75)
+    return f"did you mean {shown(alike[close[0]])}?" if close else f"it has {listed(names)}"
 
 
 def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: str) -> Roles:

@@ -1,0 +1,176 @@
+"""Calls that are most likely not meant, and the sentence that says so."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.preprocessing import StandardScaler
+
+from musvm import (
+    RejectingClassifier,
+    UniversumSVC,
+    UniversumSVCCV,
+    loo_error,
+    make_universum_pipeline,
+    verify,
+)
+from musvm.universum import WithUniversum
+
+rng = np.random.default_rng(0)
+Y = np.arange(30) % 3
+X = rng.normal(size=(30, 4)) + 2 * rng.normal(size=(3, 4))[Y]
+U = rng.normal(size=(30, 4))
+MODELS = {"fit": UniversumSVC(), "search": UniversumSVCCV([1.0], criterion=3, deltas=[0])}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("universum", "found"),
+    [
+        (X, "30 of 30"),
+        (np.vstack([X, U, U + 9]), "30 of 90"),
+        (np.vstack([X[:14], U[:11]]), "14 of 25"),
+    ],
+    ids=["X itself", "a table with all of X", "mostly rows of X"],
+)
+def test_training_points_as_universum(name, universum, found):
+    with pytest.warns(UserWarning, match=f"{found} universum rows are rows of X: a universum"):
+        MODELS[name].fit(X, Y, universum=universum)
+
+
+def test_a_universum_that_shares_some_points_with_X_is_fine():
+    MODELS["fit"].fit(X, Y, universum=np.vstack([X[:10], U]))
+
+
+def pipeline():
+    return make_universum_pipeline(StandardScaler(), UniversumSVC())
+
+
+SPLITS = {
+    "search": lambda model, U: GridSearchCV(model, {}, cv=3).fit(X, Y, universum=U),
+    "predictions": lambda model, U: cross_val_predict(model, X, Y, cv=3, params={"universum": U}),
+    "calibration": lambda model, U: CalibratedClassifierCV(model, cv=3).fit(X, Y, universum=U),
+}
+
+
+@pytest.mark.parametrize("make", [UniversumSVC, pipeline])
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_universum_that_is_split_into_folds(name, make):
+    with pytest.warns(UserWarning, match=r"splits it into folds with X. Pass universum=\(U,\)"):
+        SPLITS[name](make(), U)
+    SPLITS[name](make(), (U,))
+
+
+def test_as_many_universum_points_as_training_points_are_fine_elsewhere():
+    UniversumSVC().fit(X, Y, universum=U)
+    made = WithUniversum(UniversumSVC(), m=20, random_state=0)
+    GridSearchCV(made, {}, cv=3).fit(X, Y)  # which trains on 20 points
+
+
+def test_rejection_without_its_label():
+    with pytest.raises(ValueError, match="no class, such as reject_label=-1"):
+        RejectingClassifier(UniversumSVC()).fit(X, Y)
+    with pytest.raises(ValueError, match="such as reject_label='none'"):
+        RejectingClassifier(UniversumSVC()).fit(X, Y.astype(str))
+
+
+def test_columns_of_other_names_are_told_apart_in_a_line():
+    frame = pd.DataFrame(np.zeros((30, 64)), columns=[f"pixel {k}" for k in range(64)])
+    other = frame.rename(columns={"pixel 40": "Pixel 40"})
+    with pytest.raises(ValueError, match=r"column 40 is 'pixel 40' in X, but 'Pixel 40'") as error:
+        UniversumSVC().fit(frame, Y, universum=other)
+    assert len(str(error.value)) < 200
+
+
+def changed(points: np.ndarray, row: int) -> np.ndarray:
+    points = points.copy()
+    points[row] += 1
+    return points
+
+
+DIFFERENCES = {
+    "its classes are 0, 1, 2, these are 1, 2, 3": (X, Y + 1, U),
+    "its X had 30 rows, this one has 29": (X[:-1], Y[:-1], U),
+    "its universum had 30 rows, this one has 0": (X, Y, None),
+    "its universum had 30 rows, this one has 12": (X, Y, U[:12]),
+    "row 1 of y is another": (X, np.r_[Y[0], 2, Y[2:]], U),
+    "row 2 of X has other values": (changed(X, 2), Y, U),
+    "row 3 of universum has other values": (X, Y, changed(U, 3)),
+    "the rows are in another order": (X, Y, U[::-1]),
+}
+
+
+@pytest.mark.parametrize("ask", [verify, loo_error])
+@pytest.mark.parametrize("difference", DIFFERENCES)
+def test_other_data_than_those_of_the_fit(difference, ask):
+    # With a small C all points are support vectors, which the model remembers.
+    model = UniversumSVC(C=0.01).fit(X, Y, universum=U)
+    points, labels, universum = DIFFERENCES[difference]
+    with pytest.raises(ValueError, match=difference):
+        ask(model, points, labels, universum=universum)
+
+
+def test_a_row_that_the_model_does_not_remember():
+    far = np.vstack([X, 50 + np.zeros((1, 4)), 50.1 + np.zeros((1, 4))])
+    labels = np.r_[Y, 0, 0]
+    model = UniversumSVC(kernel="linear", C=100).fit(far, labels)
+    forgotten = np.setdiff1d(np.arange(32), model.support_)
+    assert len(forgotten)
+    with pytest.raises(ValueError, match="no support vector, or its label, is another"):
+        verify(model, changed(far, forgotten[0]), labels)
+
+
+def test_a_universum_that_was_not_used_need_not_be_there():
+    model = UniversumSVC(universum_weight=0).fit(X, Y, universum=U)
+    plain = UniversumSVC().fit(X, Y)
+    assert verify(model, X, Y) == verify(model, X, Y, universum=U) == verify(plain, X, Y)
+    without, with_it, expected = (
+        loo_error(fitted, X, Y, universum=universum, method="loo")
+        for fitted, universum in ((model, None), (model, U), (plain, None))
+    )
+    for found in (without, with_it):
+        np.testing.assert_array_equal(found.decision_values, expected.decision_values)
+        np.testing.assert_array_equal(found.types, expected.types)
+
+
+def test_a_search_certifies_the_labels_of_its_model():
+    search = UniversumSVCCV([1.0, 10.0], criterion=3, tol=1e-3).fit(X, Y, universum=U)
+    found = search.certified(X)
+    np.testing.assert_array_equal(found, search.best_estimator_.certified(X))
+    assert 0 < found.mean() < 1
+
+
+def test_comparison_and_verification_are_printed_as_tables():
+    search = UniversumSVCCV([1.0], criterion=3, deltas=[0]).fit(X, Y, universum=U)
+    found = search.comparison_
+    head, plain, universum, *words = str(found).splitlines()
+    assert head.split() == ["error", "soft", "error", "parameters"]
+    assert plain.split()[2:4] == [f"{found.plain.error:.2%}", f"{found.plain.soft_error:.2%}"]
+    assert "universum_weight" not in plain
+    assert universum.split()[2] == f"{found.universum.error:.2%}"
+    assert f"universum_weight={found.universum.params['universum_weight']:.4g}" in universum
+    change = 100 * found.difference
+    assert words[0] == f"Errors are the {found.criterion}."
+    assert words[1].startswith(f"The change is {change:+.2f} ± {100 * found.standard_error:.2f}")
+    assert words[2] == found.decision
+    assert repr(found).startswith("Comparison(plain=Finalist(")
+    checked = verify(search, X, Y, universum=U)
+    _, objective, gap, relative, infeasibility, verdict = str(checked).splitlines()
+    assert objective.split()[1:] == [f"{checked.primal:.6g}", f"{checked.claimed_primal:.6g}"]
+    assert gap.split()[-1] == f"{checked.claimed_gap:.2e}"
+    assert relative.split()[-2] == f"{checked.relative_gap:.2e}"
+    assert infeasibility.split()[1] == f"{checked.infeasibility:.1e}"
+    assert verdict.endswith("The certificate holds.")
+    assert repr(checked).startswith("Verification(primal=")
+
+
+def test_these_calls_are_silent_where_nothing_is_wrong():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model in MODELS.values():
+            model.fit(X, Y, universum=U)
