@@ -128,7 +128,7 @@ def test_fit_tells_what_was_done(folder):
     facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines())
     assert facts["training"] == ("train.csv: 75 rows, 3 classes, 5 columns, 1 of them categorical")
     assert facts["universum"] == "others.csv: 30 rows"
-    assert facts["chosen by"] == "the 2-fold cross-validation error, 10 cells"
+    assert facts["chosen by"] == "the 2-fold cross-validation error, 10 settings"
     assert re.fullmatch(r"relative duality gap \d\.\de-\d\d", facts["certificate"])
     assert facts["model"] == "model.skops"
     assert "labels are those of the last column, 'species'" in result.stderr

@@ -114,8 +114,8 @@ def test_a_universum_that_was_not_used_is_not_asked_for(unused, arguments, unive
     assert result.exit_code == 0, result.output
 
 
-def test_one_cell_is_a_cell(unused):
-    assert "error, 1 cell\n" in unused
+def test_one_setting_is_a_setting(unused):
+    assert "error, 1 setting\n" in unused
     assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from chromium import chromium
-from musvm import UniversumSVC, UniversumSVCCV, report
+from musvm import UniversumSVC, UniversumSVCCV, loo_error, report
 from report_page import assert_counts
 
 pytest.importorskip("plotly", reason="the report needs plotly")
@@ -167,6 +167,32 @@ def test_the_slider_changes_the_histograms(opened, file, data):
             assert_shown(opened, k, "y2", own, model.projections(U)[:, k])
         marked = opened.driver.find_elements("css selector", ".path tr.marked")
         assert [row.text.split()[0] for row in marked] == [f"{delta:g}"]
+
+
+def test_the_slider_changes_errors_and_the_curve_of_rejection(opened, file, data):
+    X, y, U = data
+    slider, curves = opened.driver.find_element("id", "delta"), []
+    for keys, delta in zip(("\ue011", "\ue014", "\ue010"), DELTAS, strict=True):
+        slider.send_keys(keys)
+        opened.settle()
+        model = fresh_model(file[1], X, y, U, delta)
+        left_out = loo_error(model, X, y, universum=U, method="loo").error
+        for name, error in (("training", 1 - model.score(X, y)), ("left-out", left_out)):
+            shown = opened.driver.find_element("id", f"{name}-error").text
+            assert shown.split() == [f"{100 * error:.1f}", "%"]
+        curves.append(opened.run("return document.querySelector('.accepted').data.map((t) => t.y)"))
+    plain, chosen = zip(*curves, strict=True)
+    assert plain[0] == plain[1] == plain[2]
+    assert chosen[0] != chosen[2]
+    assert chosen[0][0] == 0, "no threshold, no point"
+
+
+def test_no_table_is_clipped_on_a_desk(opened):
+    wide = opened.run(
+        "return [...document.querySelectorAll('.scroll')]"
+        ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
+    )
+    assert wide == []
 
 
 def test_the_slider_changes_the_labels(opened, file, data):

@@ -114,18 +114,69 @@ def test_the_models_compared_are_those_of_the_fit(points, model, written):
     errors = [100 * (1 - m.score(X, y)) for m in (plain, model)]
     assert rows["training error"] == [f"{error:.1f}\xa0%" for error in errors]
     left_out = [
-        loo_error(plain, X, y, method="loo-estimate"),
-        loo_error(model, X, y, U, method="loo-estimate"),
+        loo_error(plain, X, y, method="loo"),
+        loo_error(model, X, y, U, method="loo"),
     ]
     assert rows["error"] == [f"{100 * found.error:.1f}\xa0%" for found in left_out]
     said = shown.section("summary").text
-    assert f"estimated leave-one-out error is {rows['error'][0]} for the plain SVM, " in said
+    assert f"the leave-one-out error is {rows['error'][0]} for the plain SVM, " in said
     for cell, fitted in zip(rows["objective"], (plain, model), strict=True):
         assert float(cell) == pytest.approx(fitted.objective_, rel=1e-3)
     assert rows["training support vectors"] == [str(len(m.support_)) for m in (plain, model)]
     assert rows["universum support vectors"] == ["0", str(len(model.universum_support_))]
     spreads = [m.universum_score(U).mean() for m in (plain, model)]
     assert rows["mean spread"] == [f"{spread:.3f}" for spread in spreads]
+
+
+def test_left_out_points_by_class_and_label(points, model, written):
+    X, y, U = points
+    plain = UniversumSVC(2.0, kernel="linear", tol=1e-8).fit(X, y)
+    shown = written(model, *points)
+    left_out = [
+        loo_error(plain, X, y, method="loo").predictions,
+        loo_error(model, X, y, U, method="loo").predictions,
+    ]
+    by_class, confusion = (
+        [[cell.text for cell in row.all("td")] for row in table.all("tr")[1:]]
+        for table in shown.section("left-out").all("table")
+    )
+    for label, row, given_labels in zip(np.unique(y), by_class, confusion, strict=True):
+        rows = y == label
+        wrong = [100 * np.mean(labels[rows] != label) for labels in left_out]
+        assert row == [str(label), str(rows.sum()), *(f"{error:.1f}\xa0%" for error in wrong)]
+        counts = [np.sum(left_out[1][rows] == other) for other in np.unique(y)]
+        assert given_labels == [str(label), *map(str, counts)]
+    n_wrong = np.sum(left_out[1] != y)
+    assert f": {n_wrong} error" in shown.section("left-out").text
+
+
+def test_left_out_errors_follow_the_slider(points, model, written):
+    X, y, U = points
+    shown = written(model, *points)
+    for entry in shown.figures["path"]:
+        other = UniversumSVC(2.0, kernel="linear", delta=entry["delta"], tol=1e-8)
+        other.fit(X, y, universum=U)
+        error = loo_error(other, X, y, U, method="loo").error
+        training = f"{100 * (1 - other.score(X, y)):.1f}\xa0%"
+        assert entry["errors"] == [training, f"{100 * error:.1f}\xa0%"]
+
+
+def test_the_curve_of_rejection(points, model, written):
+    X, y, U = points
+    figures = written(model, *points).figures
+    left_out = loo_error(model, X, y, U, method="loo", max_radius=1e-4)
+    own = np.ptp(left_out.decision_values, axis=1)
+    foreign = model.universum_score(U)
+    found = figures["path"][figures["shown"]]["accepted"]
+    assert figures["shares"][0] == 0
+    assert figures["shares"][-1] == 100
+    for share, accepted in zip(figures["shares"], found, strict=True):
+        # The largest threshold that so many of the left-out points reach.
+        reached = (t for t in own if 100 * np.mean(own >= t) >= share - 1e-9)
+        threshold = max(reached) if share else np.inf
+        slack = 0.02  # left-out values are known within 0.01
+        low, high = (100 * np.mean(foreign >= threshold + s) for s in (slack, -slack))
+        assert low - 0.01 <= accepted <= high + 0.01
 
 
 def test_the_certificate_is_that_of_the_model(points, model, written):
@@ -167,8 +218,8 @@ def test_the_diagnosis_is_that_of_the_plain_model(points, model, written):
     assert rows["points"] == ["25"]
     assert rows["mean spread"] == [f"{measures.spread:.3f}"]
     assert rows["label evenness"] == [f"{measures.label_entropy:.3f}"]
-    assert rows["separability"] == [f"{100 * measures.separability:.1f}\xa0%"]
-    assert rows["piling"] == [f"{100 * measures.piling:.1f}\xa0%"]
+    assert rows["beyond the margin"] == [f"{100 * measures.separability:.1f}\xa0%"]
+    assert rows["at the margin"] == [f"{100 * measures.piling:.1f}\xa0%"]
     assert rows["inside margins"] == [f"{100 * measures.inside:.1f}\xa0%"]
 
 
@@ -299,7 +350,9 @@ def test_thirty_classes(written):
     X, U = X / 10, np.random.default_rng(0).normal(size=(12, 4))
     model = UniversumSVC(tol=1e-2).fit(X, y, universum=U)
     shown = written(model, X, y, U)
-    assert len(shown.section("projections").all("figure")) == 31
+    assert len(shown.section("projections").all("figure")) == 32
+    # A matrix of thirty columns fits no page.
+    assert len(shown.section("left-out").all("table")) == 1
     assert len(shown.figures["plain"]["training"]) == 30
 
 

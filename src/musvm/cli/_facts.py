@@ -19,7 +19,7 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, str]:
     }
     if facts["universum"]:
         lines["universum"] = ", ".join(f"{u['file']}: {u['rows']} rows" for u in facts["universum"])
-    lines["chosen by"] = f"the {search['ranked_by']}, {counted(search['cells'], 'cell')}"
+    lines["chosen by"] = f"the {search['ranked_by']}, {counted(search['cells'], 'setting')}"
     lines["parameters"] = _parameters_in_words(facts["parameters"], bool(facts["universum"]))
     lines |= _comparison_in_words(facts["comparison"])
     if nested := facts["nested"]:

@@ -21,6 +21,10 @@ from musvm.universum.diagnosis import Measures, UniversumDiagnosis
 
 BINS = 28
 MAX_FEATURE_NAMES = 200
+# More columns than this do not fit a page.
+MAX_CONFUSED = 12
+# Shares of accepted training points at which the curve of rejection is drawn.
+SHARES = np.linspace(0.0, 1.0, 41)
 
 # Columns of `UniversumSVCCV.results_` with the names and formats that the table gives them;
 # columns that are not listed follow under their own names.
@@ -35,14 +39,13 @@ SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "criterion": ("bound", text.percent),
     "relative_gap": ("relative gap", text.scientific),
     "converged": ("gap reached", None),
-    "n_iter": ("rounds", None),
-    "n_type_1": ("SVs inside bounds", None),
+    "n_type_1": ("SVs inside", None),
     "n_type_2": ("SVs at bound", None),
-    "n_universum_type_1": ("universum SVs inside bounds", None),
+    "n_universum_type_1": ("universum SVs inside", None),
     "n_universum_type_2": ("universum SVs at bound", None),
     "seconds": ("seconds", None),
 }
-HIDDEN_COLUMNS = {"params", "kernel_setting", "hinge"}
+HIDDEN_COLUMNS = {"params", "kernel_setting", "hinge", "n_iter"}
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ def search_table(results: Mapping[str, Any], best: int | None) -> Table:
     listed = [name for name in SEARCH_COLUMNS if name in results]
     if not np.isnan(results["error"]).any():
         listed.remove("criterion")  # the error itself
+    if np.all(results["converged"]):
+        listed.remove("converged")  # which is then no news
     others = [name for name in results if name not in SEARCH_COLUMNS and name not in HIDDEN_COLUMNS]
     columns = []
     for name in listed + others:
@@ -214,7 +219,8 @@ def search_table(results: Mapping[str, Any], best: int | None) -> Table:
             ]
         columns.append(column(title, values, show))
     columns = [entry for entry in columns if set(entry.cells) != {text.MISSING}]
-    return Table("All cells of the search; the chosen one is marked", columns, marked=best)
+    caption = "All settings that the search has tried; the chosen one is marked"
+    return Table(caption, columns, marked=best)
 
 
 def finalists_table(comparison: Comparison) -> Table:
@@ -284,7 +290,36 @@ def comparison_table(models: list[Described], errors: list[Any], criterion: str)
     )
 
 
-def path_table(plain: Described, path: list[Described]) -> Table:
+def class_table(models: list[Described]) -> Table:
+    """The error of every class when its points are left out, by every model."""
+    shown = models[0].projections
+    members = [np.flatnonzero(shown.codes == k) for k in range(len(shown.classes))]
+    names = [text.as_text(name) for name in shown.classes.tolist()]
+    columns = [
+        Column("class", names, names, is_numeric=False),
+        column("points", [len(rows) for rows in members]),
+    ]
+    for model in models:
+        wrong = model.left_out_labels != shown.codes
+        errors = [float(wrong[rows].mean()) if len(rows) else None for rows in members]
+        columns.append(column(model_name(model), errors, text.percent))
+    return Table("Error of the points of each class when left out", columns)
+
+
+def confusion_table(model: Described) -> Table | None:
+    """How often points of each class, left out, are given each label; None for many classes."""
+    shown, L = model.projections, len(model.projections.classes)
+    if L > MAX_CONFUSED:
+        return None
+    names = [text.as_text(name) for name in shown.classes.tolist()]
+    counts = np.zeros((L, L), dtype=int)
+    np.add.at(counts, (shown.codes, model.left_out_labels), 1)
+    columns = [Column("true class", names, names, is_numeric=False)]
+    columns += [column(f"given {name}", counts[:, k].tolist()) for k, name in enumerate(names)]
+    return Table(f"Labels of left-out points, {model_name(model)}", columns)
+
+
+def path_table(plain: Described, path: list[Described], criterion: str) -> Table:
     """The plain SVM and the MU-SVM along Delta."""
     models = [plain, *path]
     deltas = ["no universum", *(text.shortest(m.delta or 0.0) for m in path)]
@@ -293,6 +328,7 @@ def path_table(plain: Described, path: list[Described]) -> Table:
         [
             Column("Δ", deltas, [None, *(m.delta for m in path)], True),
             column("training error", [m.training_error for m in models], text.percent),
+            column("left-out error", [m.left_out_error for m in models], text.percent, criterion),
             *_universum_columns(models),
             column("objective", [m.certificate.primal for m in models]),
             column("relative gap", [m.certificate.relative_gap for m in models], text.scientific),
@@ -337,13 +373,16 @@ def diagnosis_table(universa: list[UniversumDiagnosis]) -> Table:
     quantities = [
         column("points", [universum.n_points for universum in universa]),
         column(
-            "separability",
+            "beyond the margin",
             [m.separability for m in measures],
             text.percent,
-            "training points outside the margin or at it",
+            "training points that are classified with the full margin: separability",
         ),
         column(
-            "piling", [m.piling for m in measures], text.percent, "training points at the margin"
+            "at the margin",
+            [m.piling for m in measures],
+            text.percent,
+            "training points that have just the margin and no more: piling",
         ),
         *_measure_columns(measures),
         column(
@@ -401,6 +440,7 @@ def figures(plain: Described, path: list[Described], shown: int) -> dict[str, An
         "classes": [text.as_plotly_text(name) for name in classes],
         "n_training": np.bincount(plain.projections.codes, minlength=len(classes)).tolist(),
         "n_universum": len(plain.projections.universum),
+        "shares": (100.0 * SHARES).tolist(),
         "plain": _histograms(plain, edges),
         "path": [_histograms(model, edges) | {"delta": model.delta} for model in path],
         "deltas": [text.shortest(model.delta or 0.0) for model in path],
@@ -421,4 +461,19 @@ def _histograms(model: Described, edges: Any) -> dict[str, Any]:
             np.histogram(projections.universum[:, k], edges)[0].tolist() for k in classes
         ],
         "labels": projections.label_counts.tolist(),
+        "accepted": _accepted(model),
+        "errors": [text.percent(model.training_error), text.percent(model.left_out_error)],
     }
+
+
+def _accepted(model: Described) -> list[float]:
+    """Share of the universum that passes where `SHARES` of the left-out points do, in per cent.
+
+    Points pass whose decision values spread by at least a threshold.
+    """
+    highest_first = np.sort(np.ptp(model.left_out, axis=1))[::-1]
+    # 1e-9: a share of 0.3 of ten points is three of them, though 0.3 is a little more in binary.
+    needed = np.ceil(SHARES * len(highest_first) - 1e-9).astype(int)
+    thresholds = np.concatenate([[np.inf], highest_first])[needed]
+    passed = model.spread[:, None] >= thresholds
+    return (100.0 * passed.mean(axis=0)).round(2).tolist() if len(passed) else []

@@ -12,8 +12,9 @@ from typing import Any
 
 from musvm._progress import Progress
 from musvm.report import content, page, sentences, text
-from musvm.report.models import Described, Fit, left_out_error
-from musvm.report.subject import METHOD, Subject
+from musvm.report.models import Described, Fit
+from musvm.report.subject import Subject
+from musvm.search.criteria import in_words
 
 DELTAS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -136,6 +137,11 @@ class Document:
         """The plain SVM, and the MU-SVM that it is compared with."""
         return [self.plain, self.path[self.shown]] if self.path else [self.plain]
 
+    @property
+    def own(self) -> Described:
+        """The one of them that the report is about."""
+        return self.models[0 if self.family.model_is_plain else 1]
+
     def fields(self, title: str) -> dict[str, Any]:
         """What the template needs."""
         family, models = self.family, self.models
@@ -145,7 +151,7 @@ class Document:
             "date": f"{datetime.now(UTC):%d %B %Y}",
             "has_universum": family.has_universum,
             "classes": [text.as_text(name) for name in family.data.classes.tolist()],
-            "summary": sentences.summary(self.subject, models, self.errors),
+            "summary": sentences.summary(self.subject, models, self.errors, self.criterion),
             "facts": content.data_facts(family),
             "data_table": content.data_table(family),
             "notes": content.data_notes(family),
@@ -153,10 +159,15 @@ class Document:
             "search": self._search(),
             "models": {
                 "sentence": sentences.models(family, models),
-                "table": content.comparison_table(models, self.errors, self.subject.criterion),
+                "table": content.comparison_table(models, self.errors, self.criterion),
                 "parameters": content.parameter_table(family),
             },
-            "path_table": content.path_table(self.plain, self.path),
+            "left_out": {
+                "sentence": sentences.left_out(self.own, self.family.method),
+                "classes": content.class_table(models),
+                "confusion": content.confusion_table(self.own),
+            },
+            "path_table": content.path_table(self.plain, self.path, in_words(family.method)),
             "figures": content.figures(self.plain, self.path, self.shown if self.path else 0),
             "diagnosis": self._diagnosis(),
             "certificate": {
@@ -177,13 +188,18 @@ class Document:
             "table": content.search_table(search.results_, int(search.best_index_)),
         }
 
+    @property
+    def criterion(self) -> str:
+        """What the errors are, in words."""
+        comparison = self.subject.comparison
+        return in_words(self.family.method) if comparison is None else comparison.criterion
+
     @cached_property
     def errors(self) -> list[Any]:
         """The errors of `models`; None for one that is no finalist of the search."""
-        family, subject = self.family, self.subject
+        subject = self.subject
         if subject.search is None:
-            fits = [family.plain_fit] + ([family.universum_fit] if self.path else [])
-            return [left_out_error(fit, METHOD) for fit in fits]
+            return [model.left_out_error for model in self.models]
         kinds = (True, False)[: len(self.models)]
         return [subject.error_of_finalist(plain=plain) for plain in kinds]
 

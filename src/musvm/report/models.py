@@ -28,17 +28,23 @@ from musvm._input.blocks import merge
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._input.weights import row_caps
 from musvm._sklearn import safe_indexing
-from musvm.dual.decisions import leads
+from musvm.dual.decisions import leads, spread
 from musvm.dual.problem import DualProblem
 from musvm.dual.solution import Certificate, DualSolution
 from musvm.estimator import UniversumSVC
 from musvm.kernels import is_positive_semidefinite
-from musvm.loo import loo_error
+from musvm.loo.evaluate import evaluate
 from musvm.model import dual_rows, is_certified
 from musvm.projections import Projections
 from musvm.solvers.gram import solve
 from musvm.universum.diagnosis import Diagnosis, Measures, UniversumDiagnosis
 from musvm.universum.nuisance import nuisance_of
+
+# Up to so many training points every one is left out for certain, not by an estimate, which errs
+# where support vectors depend on each other.
+MOST_EXACT = 200
+# Left-out decision values are then known within this, in units of the margin.
+MAX_RADIUS = 0.01
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,9 @@ class Described:
     ----------
     delta : Delta, or None for the plain SVM
     projections : of all training and universum rows
+    spread : (m,) highest minus lowest decision value of every universum row
+    left_out : (n, L) decision values of the training rows when left out; equal rows are left out
+        together
     n_wrong : training points that are misclassified
     n_training_sv, n_universum_sv : support vectors among the rows
     certificate : primal objective and duality gap, and whether that is as small as was asked for
@@ -59,6 +68,8 @@ class Described:
 
     delta: float | None
     projections: Projections
+    spread: FloatArray
+    left_out: FloatArray
     n_wrong: int
     n_training_sv: int
     n_universum_sv: int
@@ -70,6 +81,15 @@ class Described:
     @property
     def training_error(self) -> float:
         return self.n_wrong / len(self.projections.codes)
+
+    @property
+    def left_out_labels(self) -> IntArray:
+        """(n,) index of the class that every training point is given when it is left out."""
+        return self.left_out.argmax(axis=1)
+
+    @property
+    def left_out_error(self) -> float:
+        return float(np.mean(self.left_out_labels != self.projections.codes))
 
     @cached_property
     def measures(self) -> Measures | None:
@@ -140,6 +160,11 @@ class Family:
                 "The model was fitted with other sample weights: pass the same sample_weight."
             )
         return seen is data and self.has_universum
+
+    @property
+    def method(self) -> str:
+        """What judges points left out, by its name in `loo_error`."""
+        return "loo" if self.data.is_training.sum() <= MOST_EXACT else "loo-estimate"
 
     @cached_property
     def gram(self) -> FloatArray:
@@ -263,6 +288,10 @@ class Family:
         F = self.gram[:, used] @ alpha[used]
         solution = DualSolution.certified(problem.rows, alpha[used], F[used], tol=self.model.tol)
         row, training = self.blocks.block_of_row, self.data.is_training
+        left_out = F.copy()
+        with _quiet():
+            judged = evaluate(problem, solution, self.method, max_radius=MAX_RADIUS)
+        left_out[used[: problem.rows.n_train]] = judged.decision_values
         codes, lead = self.data.codes[training], leads(F)
         is_sv = (np.any(alpha != 0.0, axis=1)[row]) & (caps > 0)
         certified = None
@@ -276,6 +305,8 @@ class Family:
                 training=lead[row[training], codes],
                 universum=lead[row[~training]],
             ),
+            spread=spread(F)[row[~training]],
+            left_out=left_out[row[training]],
             n_wrong=int(np.sum(F[row[training]].argmax(axis=1) != codes)),
             n_training_sv=int(is_sv[training].sum()),
             n_universum_sv=int(is_sv[~training].sum()),
@@ -291,6 +322,7 @@ def _quiet() -> Iterator[None]:
     """Without the warnings that the report itself turns into sentences."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", r"\d+ of \d+ universum rows are rows of X")
         warnings.filterwarnings("ignore", "The kernel matrix is not positive semi-definite")
         yield
 
@@ -302,9 +334,3 @@ def _fitted(fit: Fit) -> Fit:
             fit.X, fit.y, universum=fit.universum, sample_weight=fit.sample_weight
         )
     return fit
-
-
-def left_out_error(fit: Fit, method: str) -> float:
-    """The leave-one-out error of a fitted model, by a method of `loo_error`."""
-    with _quiet():
-        return loo_error(fit.estimator, fit.X, fit.y, fit.universum, method=method).error

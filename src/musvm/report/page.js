@@ -5,6 +5,7 @@
   const data = JSON.parse(document.getElementById("figures").textContent);
   const panels = [...document.querySelectorAll(".panel")];
   const labels = document.querySelector(".labels");
+  const accepted = document.querySelector(".accepted");
   const hasUniversum = data.n_universum > 0;
   const centres = data.edges.slice(1).map((edge, i) => (edge + data.edges[i]) / 2);
   const config = { displayModeBar: false, responsive: true };
@@ -125,6 +126,20 @@
     });
     return Plotly.react(labels, traces, layout, config);
   }
+  function drawAccepted() {
+    const traces = models().map((model, row) => ({
+      type: "scatter", mode: "lines", name: row ? "MU-SVM" : "plain SVM",
+      x: data.shares, y: model.of.accepted,
+      line: { color: style(row ? "universum" : "plain"), width: 2.5 },
+      hovertemplate: "%{x:.0f} % of the classes, %{y:.1f} % of the universum<extra></extra>",
+    }));
+    const layout = frame(paperWidth.labels, {
+      height: 320, margin: { l: 54, r: 12, t: 8, b: 44 },
+      xaxis: axis("% of left-out training points accepted", { range: [0, 101] }),
+      yaxis: axis("% of the universum accepted", { range: [-1, 103] }),
+    });
+    return Plotly.react(accepted, traces, layout, config);
+  }
   const labelTop = 1.05 * Math.max(
     100 / data.classes.length,
     ...[data.plain, ...data.path].flatMap((model) => percent(model.labels, data.n_universum)),
@@ -141,6 +156,7 @@
     panels.forEach((panel, k) => Plotly.react(panel, panelTraces(k), panelLayout(), config));
     if (hasUniversum) {
       drawLabels();
+      drawAccepted();
       markPathRow();
     }
   }
@@ -151,12 +167,14 @@
     const outputs = [
       document.getElementById("delta-shown"), ...document.querySelectorAll(".delta-shown"),
     ];
+    const errors = ["training-error", "left-out-error"].map((id) => document.getElementById(id));
     let pending = 0;
     const follow = () => {
       shown = +slider.value;
       const text = "Δ = " + data.deltas[shown];
       slider.setAttribute("aria-valuetext", text);
       outputs.forEach((output) => { output.textContent = text; });
+      errors.forEach((output, k) => { output.textContent = data.path[shown].errors[k]; });
       cancelAnimationFrame(pending);
       pending = requestAnimationFrame(draw);
     };

@@ -12,21 +12,23 @@ from musvm.universum.diagnosis import UniversumDiagnosis
 MAX_SENTENCE = 400  # characters; a sentence may quote the name of a class
 
 
-def summary(subject: Subject, models: list[Described], errors: list[float]) -> list[str]:
+def summary(
+    subject: Subject, models: list[Described], errors: list[float], criterion: str
+) -> list[str]:
     """The result first, with the errors by the criterion; then what the universum changes."""
-    said = [_outcome(subject, models, errors)]
+    said = [_outcome(subject, models, errors, criterion)]
     said.append(_effect(*models) if len(models) > 1 else "No universum was given.")
     return said
 
 
-def _outcome(subject: Subject, models: list[Described], errors: list[float]) -> str:
+def _outcome(subject: Subject, models: list[Described], errors: list[float], criterion: str) -> str:
     where = f"C = {text.shortest(subject.model.C)}"
     if subject.search is None:
         found = ", ".join(
             f"{text.percent(error)} for the {model_name(model)}"
             for model, error in zip(models, errors, strict=True)
         )
-        return f"With {where}, the {subject.criterion} is {found}."
+        return f"With {where}, the {criterion} is {found}."
     comparison = subject.search.comparison_
     plain, universum = comparison.plain, comparison.universum
     if universum is None:
@@ -58,8 +60,8 @@ def search(subject: Subject) -> str:
     n_cells, search = len(subject.results["criterion"]), subject.search
     judge = search.criterion if search.cv is None else search.cv
     return (
-        f"{text.count(n_cells, 'cell')}, ranked by the {in_words(judge)}. Step a is the plain "
-        "SVM; step b adds the universum."
+        f"{text.count(n_cells, 'setting')} of the parameters, ranked by the {in_words(judge)}. "
+        "Step a is the plain SVM; step b adds the universum."
     )
 
 
@@ -71,6 +73,17 @@ def models(family: Family, shown: list[Described]) -> str:
     return (
         f"The {model_name(given)} is the model that the report is about. The {model_name(other)} "
         "was fitted for comparison, with the same C, kernel and weights."
+    )
+
+
+def left_out(own: Described, method: str) -> str:
+    """How the points that are left out fare, and what that is."""
+    n, error = len(own.projections.codes), own.left_out_error
+    estimated = "" if method == "loo" else ", which is estimated from the one with it"
+    found = f"{text.count(round(error * n), 'error')} in {text.count(n, 'point')}"
+    return (
+        f"Every training point is judged by the model without it{estimated}: {found} for the "
+        f"{model_name(own)}."
     )
 
 

@@ -11,9 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
 from musvm.search.comparison import Comparison
-from musvm.search.criteria import in_words
-
-METHOD = "loo-estimate"  # where no search has chosen another
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,3 @@ class Subject:
         shared = [name for name in ("C", "gamma") if name in finalist.params]
         same = all(getattr(self.model, name) == finalist.params[name] for name in shared)
         return finalist.error if same else None
-
-    @property
-    def criterion(self) -> str:
-        """What the errors are, in words."""
-        return in_words(METHOD) if self.comparison is None else self.comparison.criterion

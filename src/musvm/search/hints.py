@@ -10,7 +10,7 @@ from musvm.search.comparison import Comparison
 from musvm.search.steps import Grid
 
 OPTIMISTIC = (
-    "The error is that of the best of {n_cells} cells, chosen by the same points, so it is "
+    "The error is that of the best of {n_cells} settings, chosen by the same points, so it is "
     "optimistic; cross-validation of the whole search is not."
 )
 
