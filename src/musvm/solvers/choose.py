@@ -2,7 +2,8 @@
 
     gram          the whole Gram matrix in doubles, Newton steps (`gram.py`)
     working-set   kernel rows on demand, small problems (`working_set.py`); what computes with the
-                  kernel is a backend (`backends/`), and points in a tensor stay on their device
+                  kernel is a backend (`backends/`), and points in a tensor stay on their device;
+                  of very many points only some, the candidates (`growing.py`)
     linear        weights in place of kernels, one pass over a point per move (`linear.py`)
     interior      few columns Z with K = Z Z', any C (`interior.py`)
 
@@ -36,10 +37,11 @@ from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
 from musvm.dual.solution import DualSolution, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
-from musvm.solvers.backends.contract import Backend
-from musvm.solvers.backends.host import KernelRows
+from musvm.solvers.backends.contract import Backend, Field
+from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
 from musvm.solvers.gram import solve
+from musvm.solvers.growing import solve_growing
 from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
@@ -62,6 +64,8 @@ LAST_EQUATIONS = 5000
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
 # hundredths of a second, and about one.
 LEAST_WORK, MOST_WORK = 1e9, 3e10
+# From so many points on, on a device and on the host, few of them at a time meet their kernel.
+GROWING_THERE, GROWING_HERE = 20_000, 50_000
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
@@ -180,9 +184,13 @@ def solve_points(
         if path == "linear":
             return solve_linear(problem.X, problem.rows, dual, team, **options, **order)
         _examine_sample(problem)
+        start = None if alpha is None else _feasible(alpha, dual)
+        if _grows(problem):
+            field = _field(problem, 1e6 * cache_size, team)
+            return solve_growing(dual, field, alpha=start, **options, **order)
         backend = _backend(problem, 1e6 * cache_size, team)
-        if alpha is not None:
-            backend.restart(_feasible(alpha, dual))
+        if start is not None:
+            backend.restart(start)
         return solve_by_working_sets(dual, backend, **options, **order)
 
 
@@ -357,6 +365,23 @@ def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backen
 
     on_host = points.device.type == "cpu"
     return DeviceRows(kernel, points, L, cache_bytes if on_host else None)
+
+
+def _grows(problem: PointProblem) -> bool:
+    """Whether so many points are looked at block by block, and few of them taken in."""
+    fewest = GROWING_THERE if is_tensor(problem.X) else GROWING_HERE
+    return len(problem.rows) >= fewest and not problem.kernel.is_precomputed
+
+
+def _field(problem: PointProblem, cache_bytes: float, team: Workers) -> Field:
+    """All points, where they are."""
+    kernel, points, L = problem.kernel, problem.points, problem.dual.n_classes
+    if not is_tensor(points):
+        return HostField(kernel, points, L, cache_bytes, team)
+    from musvm.solvers.backends.torch import DeviceField
+
+    on_host = points.device.type == "cpu"
+    return DeviceField(kernel, points, L, cache_bytes if on_host else None)
 
 
 def _examine_sample(problem: PointProblem) -> None:

@@ -100,3 +100,19 @@ class Backend(Protocol):
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         """alpha and F of all points, (M, L) each, on the host; until the next change."""
+
+
+class Field(Protocol):
+    """All points of a problem and their kernel, for a solver that holds few of them at a time."""
+
+    def backend(self, points: IntArray) -> Backend:
+        """A backend of some points alone; those before it are of no more use."""
+
+    def look(
+        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Losses, (w,), and decision values, (w, L), of some points, in doubles.
+
+        `rows` are those of the points. The decision values are sums over other points, the
+        `support`, whose rows of alpha are given, (s, L).
+        """

@@ -163,6 +163,40 @@ class KernelRows:
         self._kernel_workers.each(len(self._F), fill)
 
 
+class HostField:
+    """All points on the processor: a `Field` of `contract.py`; parameters as `KernelRows`."""
+
+    def __init__(
+        self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
+    ) -> None:
+        self._kernel = kernel
+        self._points = points
+        self._n_classes = n_classes
+        self._cache_bytes = cache_bytes
+        self._workers = workers
+
+    def backend(self, points: IntArray) -> KernelRows:
+        return KernelRows(
+            self._kernel, self._points[points], self._n_classes, self._cache_bytes, self._workers
+        )
+
+    def look(
+        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        F = np.zeros((len(points), self._n_classes))
+        vectors = self._points[support]
+
+        def compute(part: slice) -> None:
+            with config_context(assume_finite=True):
+                F[part] = self._kernel.matrix(self._points[points[part]], vectors) @ alpha
+
+        if len(support):
+            # A user's function need not be safe to call from several threads.
+            team = Workers() if callable(self._kernel.name) else self._workers
+            team.each(len(points), compute, max(CHUNK // len(support), 1))
+        return statement.losses(rows, F), F
+
+
 def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
     """A function from a run of points to their kernel with some others, in doubles."""
     if kernel.is_precomputed:

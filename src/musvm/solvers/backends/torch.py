@@ -8,14 +8,19 @@ that faster than a block of threads of a GPU. Every few rounds a GPU takes a New
 (`torch_newton.py`) of all support vectors with free labels, where it holds the whole matrix and has
 room for that between them.
 
+Memory: what the allocator keeps of earlier work is released before rows are counted, part of what
+is free is left to others, and where an allocation fails all the same, because another process was
+quicker, the cache gives up half of its rows and the fit goes on.
+
 Products are rounded to floats. Decision values for the certificate are computed in doubles from
 the points themselves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,7 +31,7 @@ from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
 from musvm.solvers.backends.cache import Slots
 from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
-from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel
+from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
 from musvm.solvers.backends.torch_newton import SupportMatrix
 
 # On a GPU a Newton step is worth so many rounds, and working sets are smaller than the host's:
@@ -36,7 +41,11 @@ GPU_SIZE = 1000
 # Its rounds are short: descent on the host is what takes the time.
 GPU_LOOSENESS = 0.3
 # Of the memory that is free, this much is left to products, sorting and other people.
-SPARED = 0.15
+SPARED = 0.4
+# Points of which a look copies the features at a time.
+POINTS_A_LOOK = 2**16
+
+T = TypeVar("T")
 
 
 class DeviceRows:
@@ -66,24 +75,22 @@ class DeviceRows:
         self.looseness = GPU_LOOSENESS if on_gpu else LOOSENESS
         self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
         # What K between support vectors may take.
-        self._spare = 0.5 * _free_bytes(self._device) if on_gpu else budget
+        self._spare = _free_bytes(self._device) if on_gpu else budget
         self._pinned: Tensor | None = None
         self._problem: tuple[DualRows, DualRows] | None = None
 
     # What the solver asks for
 
     def survey(self, rows: DualRows) -> Survey:
-        problem = self._on_device(rows)
-        found = statement.kkt_violations(problem, self._alpha, self._F)
-        gap, primal = statement.gap_and_primal(problem, self._alpha, self._F)
-        return Survey(found.cpu().numpy(), gap, primal)
+        return self._with_room(lambda: self._surveyed(rows))
 
     def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         W = self._indices(points)
         return self._alpha[W].cpu().numpy(), self._F[W].cpu().numpy()
 
     def kernel_between(self, points: IntArray) -> Any:
-        block = self._cache.between(self._indices(points))
+        W = self._indices(points)
+        block = self._with_room(lambda: self._cache.between(W))
         if self._device.type == "cpu":
             return block.numpy()
         if self._pinned is None:
@@ -97,19 +104,40 @@ class DeviceRows:
 
     def support(self, points: IntArray) -> SupportMatrix | None:
         S = self._indices(points)
-        if 4.0 * len(S) ** 2 > self._spare:
+        if 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
             return None
-        return SupportMatrix(self._cache.between(S))
+        try:
+            return SupportMatrix(self._cache.between(S))
+        except torch.cuda.OutOfMemoryError:
+            # A step less; the rounds go on.
+            self._spare = 2.0 * len(S) ** 2
+            return None
 
     def restart(self, alpha: FloatArray) -> None:
         self._alpha = torch.as_tensor(alpha, dtype=torch.float64, device=self._device).clone()
         support = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
-        self._F = self._kernel.weighted(support, self._alpha[support])
+        self._F = self._with_room(lambda: self._kernel.weighted(support, self._alpha[support]))
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha.cpu().numpy(), self._F.cpu().numpy()
 
     # Pieces
+
+    def _with_room(self, compute: Callable[[], T]) -> T:
+        """What a function without side effects computes, with fewer cached rows if need be."""
+        while True:
+            try:
+                return compute()
+            except torch.cuda.OutOfMemoryError as error:
+                if self._cache.n_slots < 2 * self.size:
+                    raise _out_of_memory(len(self._alpha), self._device) from error
+            self._cache.halve()
+
+    def _surveyed(self, rows: DualRows) -> Survey:
+        problem = self._on_device(rows)
+        found = statement.kkt_violations(problem, self._alpha, self._F)
+        gap, primal = statement.gap_and_primal(problem, self._alpha, self._F)
+        return Survey(found.cpu().numpy(), gap, primal)
 
     def _on_device(self, rows: DualRows) -> DualRows:
         """The rows with labels and caps on the device, sent there once."""
@@ -125,26 +153,78 @@ class DeviceRows:
         step = (alpha - self._alpha[W]).float()
         self._alpha[W] = alpha
         # In pieces: the rows are copied.
-        for rows, part in zip(W.split(SIZE), step.split(SIZE), strict=True):
-            self._F += self._cache.rows(rows).T @ part
+        while len(W):
+            some = slice(min(self._cache.n_slots, SIZE))
+            self._F += self._with_room(lambda: self._cache.rows(W[some]).T @ step[some])
+            W, step = W[some.stop :], step[some.stop :]
+
+
+class DeviceField:
+    """All points on a device: a `Field` of `contract.py`; parameters as `DeviceRows`."""
+
+    def __init__(
+        self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
+    ) -> None:
+        self._kernel = kernel
+        self._points = points
+        self._n_classes = n_classes
+        self._budget = budget
+
+    def backend(self, points: IntArray) -> DeviceRows:
+        return DeviceRows(self._kernel, self._taken(points), self._n_classes, self._budget)
+
+    def look(
+        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        vectors, weights = self._taken(support), like(self._points, alpha)
+        F = [self._decision_values(part, vectors, weights) for part in self._indices(points)]
+        values = torch.cat(F) if F else self._points.new_zeros((0, self._n_classes))
+        y, caps = (like(values, part) for part in (rows.y, rows.caps))
+        losses = statement.losses(replace(rows, y=y, caps=caps), values)
+        return losses.cpu().numpy(), values.cpu().numpy()
+
+    def _indices(self, points: IntArray) -> tuple[Tensor, ...]:
+        return torch.as_tensor(points, device=self._points.device).split(POINTS_A_LOOK)
+
+    def _decision_values(self, points: Tensor, vectors: Tensor, alpha: Tensor) -> Tensor:
+        if not len(vectors):
+            return self._points.new_zeros((len(points), self._n_classes))
+        kernel = DeviceKernel(self._kernel, self._points[points], vectors)
+        return kernel.weighted(slice(None), alpha)
+
+    def _taken(self, points: IntArray) -> Tensor:
+        return self._points[like(self._points, points)]
 
 
 class _Cache:
-    """Kernel rows in slots; with a slot for every point, all of them from the start."""
+    """Kernel rows in slots; with a slot for every point, all of them from the start.
+
+    There are fewer where memory for so many cannot be had.
+    """
 
     def __init__(self, kernel: DeviceKernel, n_points: int, n_slots: int) -> None:
         self._kernel = kernel
-        self.n_slots = n_slots
-        device = kernel.device
-        self._rows = torch.empty((n_slots, n_points), dtype=torch.float32, device=device)
-        self.is_whole = n_slots == n_points
+        self._n_points = n_points
+        self._allocate(n_slots)
         if self.is_whole:
             piece = max(CHUNK // n_points, 1)
             for start in range(0, n_points, piece):
                 part = slice(start, min(start + piece, n_points))
                 kernel.singles(part, out=self._rows[part])
-        else:
-            self._slots = Slots(n_points, n_slots, self._rows)
+
+    def _allocate(self, n_slots: int) -> None:
+        """Have room for so many rows, or for half as many, and so on."""
+        self._rows = _rows_on(self._kernel.device, n_slots, self._n_points)
+        self.n_slots = len(self._rows)
+        self.is_whole = self.n_slots == self._n_points
+        if not self.is_whole:
+            self._slots = Slots(self._n_points, self.n_slots, self._rows)
+
+    def halve(self) -> None:
+        """Give up half of the rows, and forget the others."""
+        self._rows = self._rows[:0].clone()
+        release(self._kernel.device)
+        self._allocate(self.n_slots // 2)
 
     def rows(self, W: Tensor) -> Tensor:
         return self._rows[self._places(W)]
@@ -163,21 +243,44 @@ class _Cache:
         return self._slots.of(W)
 
 
+def release(device: torch.device) -> None:
+    """Give back what the allocator keeps for later: in pieces of other sizes it is of no use."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _rows_on(device: torch.device, n_rows: int, n_points: int) -> Tensor:
+    """An empty matrix of floats with so many rows, or as many as can be had by halving."""
+    while True:
+        try:
+            return torch.empty((n_rows, n_points), dtype=torch.float32, device=device)
+        except torch.cuda.OutOfMemoryError as error:
+            if n_rows <= MIN_ROWS:
+                raise _out_of_memory(n_points, device) from error
+        release(device)
+        n_rows = max(n_rows // 2, MIN_ROWS)
+
+
 def _free_bytes(device: torch.device) -> float:
     """What kernel rows may take of the device's memory."""
     if device.type != "cuda":
         raise ValueError("the memory for kernel rows must be given on this device")
+    release(device)
     free, _ = torch.cuda.mem_get_info(device)
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return float((1.0 - SPARED) * (free + unused))
+    return float((1.0 - SPARED) * free)
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:
     n_slots = min(int(budget // (4 * n_points)), n_points)
     if n_slots >= min(MIN_ROWS, n_points):
         return n_slots
-    raise MemoryError(
+    raise _out_of_memory(n_points, device, budget)
+
+
+def _out_of_memory(n_points: int, device: torch.device, budget: float = 0.0) -> MemoryError:
+    there = f"{1e-6 * budget:.3g} MB are" if budget else "that much is not"
+    return MemoryError(
         f"{MIN_ROWS} kernel rows of {n_points} points take {4e-6 * n_points * MIN_ROWS:.3g} MB, "
-        f"and {1e-6 * budget:.3g} MB are free for them on {device}: free memory there, use fewer "
-        "points, or pass NumPy arrays."
+        f"and {there} free for them on {device}: free memory there, use fewer points, or pass "
+        "NumPy arrays."
     )

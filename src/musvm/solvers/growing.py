@@ -1,0 +1,161 @@
+"""The solver for points of which few matter: candidates that grow, and a look at all others.
+
+With A some of the points, the *candidates*, and alpha zero outside of A, the gap P + D of the whole
+problem (`musvm.dual.problem`) is
+
+    gap(A)  +  sum_{i not in A} c_i loss_i,
+
+since a row of zeros has no dual cost. So a solution of the candidates alone is certified for all
+points by their decision values, and these are all that is ever computed of a point that is no
+candidate. A pass
+
+    1. solves the problem of the candidates by working sets (`working_set.py`), about as well as
+       the last look at the others was good;
+    2. computes the decision values of all others, in doubles, block by block: the gap;
+    3. takes in those that add most to it, at most as many as there are candidates. What is left
+       out on purpose adds up to less than the gap that is asked for.
+
+Candidates at zero that violate nothing leave, once each: what comes back stays, so passes end. The
+kernel matrix is that of the candidates, whatever the number of points: with most training points
+far from the margin, or most universum points within Delta, these are little more than the support
+vectors. The first candidates are a sample, of training points and universum points each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm.dual.problem import DualRows, losses, relative_gap
+from musvm.dual.solution import DualSolution
+from musvm.solvers.backends.contract import Field
+from musvm.solvers.working_set import solve_by_working_sets
+
+# The first candidates: so many training points, and half as many of the universum.
+FIRST = 8000
+# A pass solves for the candidates to this share of the gap that the last look found, beginning
+# with a loose one; what it leaves out on purpose is this share of the gap that is asked for.
+SHARE, FIRST_TOL, LEFT_OUT = 0.1, 3e-2, 0.25
+# Of the gap that is asked for, what the candidates may have.
+INSIDE = 0.5
+
+
+class _Passes:
+    """Candidates, their alpha, and what a look at all others found."""
+
+    def __init__(
+        self,
+        rows: DualRows,
+        field: Field,
+        alpha: FloatArray | None,
+        random_state: np.random.RandomState,
+    ) -> None:
+        self.rows = rows
+        self.field = field
+        self.random_state = random_state
+        self.alpha = np.zeros((rows.n_points, rows.n_classes))
+        if alpha is not None:
+            self.alpha += alpha
+        self.inside = self._first() | self.alpha.any(axis=1)
+        self.has_left = np.zeros(rows.n_points, dtype=bool)
+        self.decision = np.zeros_like(self.alpha)
+        self.gap, self.primal = 0.0, rows.primal_at_zero
+
+    def _first(self) -> BoolArray:
+        """A sample of the training points, and one of the universum."""
+        n, M = self.rows.n_train, self.rows.n_points
+        training = self.random_state.permutation(n)[:FIRST]
+        universum = n + self.random_state.permutation(M - n)[: FIRST // 2]
+        chosen = np.zeros(M, dtype=bool)
+        chosen[training] = chosen[universum] = True
+        return chosen
+
+    @property
+    def relative_gap(self) -> float:
+        return relative_gap(self.rows, self.gap, self.primal)
+
+    def solve(
+        self, tol: float, max_iter: int, callback: Callable[[int, float], None]
+    ) -> DualSolution:
+        """The candidates' problem, from where they are."""
+        A = np.flatnonzero(self.inside)
+        backend = self.field.backend(A)
+        if self.alpha[A].any():
+            backend.restart(self.alpha[A])
+        found = solve_by_working_sets(
+            self.rows.at(A), backend, tol=tol, max_iter=max_iter,
+            random_state=self.random_state, callback=callback,
+        )  # fmt: skip
+        self.alpha[A], self.decision[A] = found.alpha, found.decision
+        return found
+
+    def look(self, found: DualSolution) -> tuple[IntArray, FloatArray]:
+        """All others, and what each of them adds to the gap."""
+        others = np.flatnonzero(~self.inside)
+        support = np.flatnonzero(self.alpha.any(axis=1))
+        rows = self.rows.at(others)
+        loss, self.decision[others] = self.field.look(rows, others, support, self.alpha[support])
+        shares: FloatArray = rows.caps * loss
+        self.gap, self.primal = found.gap + shares.sum(), found.primal + shares.sum()
+        return others, shares
+
+    def grow(self, others: IntArray, shares: FloatArray, enough: float) -> bool:
+        """Take in those that add most, all but `enough` of it, and let go of whom none needs."""
+        order = np.argsort(-shares, kind="stable")
+        left_out = shares.sum() - np.cumsum(shares[order])
+        n_new = min(int(np.sum(left_out > enough)) + 1, int(self.inside.sum()))
+        new = order[:n_new][shares[order[:n_new]] > 0.0]
+        idle = np.flatnonzero(self.inside & ~self.has_left & ~self.alpha.any(axis=1))
+        idle = idle[losses(self.rows.at(idle), self.decision[idle]) == 0.0]
+        self.inside[idle], self.has_left[idle] = False, True
+        self.inside[others[new]] = True
+        return len(new) > 0
+
+
+def solve_growing(
+    rows: DualRows,
+    field: Field,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    alpha: FloatArray | None = None,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+) -> DualSolution:
+    """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds in all.
+
+    Parameters
+    ----------
+    rows : the problem without its Gram matrix
+    field : computes with the kernel between any of the points
+    tol : stop at this relative gap (`relative_gap`) of the whole problem
+    max_iter : the largest number of rounds, at least 1, of all passes together
+    alpha : (M, L) where to start, feasible; zero if None
+    random_state : chooses the first candidates, and orders rows; a fixed seed if None
+    callback : called with the number of rounds done and the relative gap after each, that of the
+        candidates or of the last look at all points, whichever is larger
+
+    Returns
+    -------
+    DualSolution, certified for all points by decision values computed in doubles
+    """
+    passes = _Passes(rows, field, alpha, random_state or np.random.RandomState(0))
+    history: list[float] = []
+    inner_tol = max(FIRST_TOL, INSIDE * tol)
+
+    def note(_: int, gap: float) -> None:
+        history.append(max(gap, passes.relative_gap))
+        if callback is not None:
+            callback(len(history), history[-1])
+
+    while True:
+        found = passes.solve(inner_tol, max_iter - len(history), note)
+        others, shares = passes.look(found)
+        gap = passes.relative_gap
+        if gap <= tol or len(history) >= max_iter:
+            break
+        grown = passes.grow(others, shares, LEFT_OUT * tol * passes.gap / gap)
+        inner_tol = max(min(SHARE * gap, inner_tol), INSIDE * tol) if grown else 0.5 * inner_tol
+    return DualSolution.certified(rows, passes.alpha, passes.decision, tol=tol, history=history)
