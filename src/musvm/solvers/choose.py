@@ -64,8 +64,8 @@ LAST_EQUATIONS = 5000
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
 # hundredths of a second, and about one.
 LEAST_WORK, MOST_WORK = 1e9, 3e10
-# From so many points on, on a device and on the host, few of them at a time meet their kernel.
-GROWING_THERE, GROWING_HERE = 20_000, 50_000
+# From so many points on, few of them at a time meet their kernel.
+GROWING = 100_000
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
@@ -369,8 +369,7 @@ def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backen
 
 def _grows(problem: PointProblem) -> bool:
     """Whether so many points are looked at block by block, and few of them taken in."""
-    fewest = GROWING_THERE if is_tensor(problem.X) else GROWING_HERE
-    return len(problem.rows) >= fewest and not problem.kernel.is_precomputed
+    return len(problem.rows) >= GROWING and not problem.kernel.is_precomputed
 
 
 def _field(problem: PointProblem, cache_bytes: float, team: Workers) -> Field:

@@ -33,13 +33,15 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.backends.contract import Field
 from musvm.solvers.working_set import solve_by_working_sets
 
-# The first candidates: so many training points, and half as many of the universum.
-FIRST = 8000
+# The first candidates: so many training points or one of so many, and half as many of the
+# universum.
+FIRST, ONE_OF = 8000, 16
 # A pass solves for the candidates to this share of the gap that the last look found, beginning
 # with a loose one; what it leaves out on purpose is this share of the gap that is asked for.
-SHARE, FIRST_TOL, LEFT_OUT = 0.1, 3e-2, 0.25
-# Of the gap that is asked for, what the candidates may have.
-INSIDE = 0.5
+SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
+# Of the gap that is asked for, what the candidates may have; and what share of the candidates is
+# so little news that the next pass may be the last.
+INSIDE, FEW = 0.5, 0.05
 
 
 class _Passes:
@@ -66,8 +68,9 @@ class _Passes:
     def _first(self) -> BoolArray:
         """A sample of the training points, and one of the universum."""
         n, M = self.rows.n_train, self.rows.n_points
-        training = self.random_state.permutation(n)[:FIRST]
-        universum = n + self.random_state.permutation(M - n)[: FIRST // 2]
+        size = max(FIRST, n // ONE_OF)
+        training = self.random_state.permutation(n)[:size]
+        universum = n + self.random_state.permutation(M - n)[: size // 2]
         chosen = np.zeros(M, dtype=bool)
         chosen[training] = chosen[universum] = True
         return chosen
@@ -101,17 +104,21 @@ class _Passes:
         self.gap, self.primal = found.gap + shares.sum(), found.primal + shares.sum()
         return others, shares
 
-    def grow(self, others: IntArray, shares: FloatArray, enough: float) -> bool:
-        """Take in those that add most, all but `enough` of it, and let go of whom none needs."""
+    def grow(self, others: IntArray, shares: FloatArray, enough: float) -> float:
+        """Take in those that add most, all but `enough` of it, and let go of whom none needs.
+
+        Returns how many are new for every candidate that was there.
+        """
         order = np.argsort(-shares, kind="stable")
         left_out = shares.sum() - np.cumsum(shares[order])
-        n_new = min(int(np.sum(left_out > enough)) + 1, int(self.inside.sum()))
+        n_inside = int(self.inside.sum())
+        n_new = min(int(np.sum(left_out > enough)) + 1, n_inside)
         new = order[:n_new][shares[order[:n_new]] > 0.0]
         idle = np.flatnonzero(self.inside & ~self.has_left & ~self.alpha.any(axis=1))
         idle = idle[losses(self.rows.at(idle), self.decision[idle]) == 0.0]
         self.inside[idle], self.has_left[idle] = False, True
         self.inside[others[new]] = True
-        return len(new) > 0
+        return len(new) / n_inside
 
 
 def solve_growing(
@@ -157,5 +164,13 @@ def solve_growing(
         if gap <= tol or len(history) >= max_iter:
             break
         grown = passes.grow(others, shares, LEFT_OUT * tol * passes.gap / gap)
-        inner_tol = max(min(SHARE * gap, inner_tol), INSIDE * tol) if grown else 0.5 * inner_tol
+        inner_tol = _next_tol(inner_tol, gap, tol, grown)
     return DualSolution.certified(rows, passes.alpha, passes.decision, tol=tol, history=history)
+
+
+def _next_tol(last: float, gap: float, tol: float, grown: float) -> float:
+    """The relative gap that the candidates' problem is solved to, after they grew by a share."""
+    if grown == 0.0:
+        return 0.5 * last
+    last_one = INSIDE * tol
+    return min(last, last_one if grown < FEW else max(SHARE * gap, last_one))

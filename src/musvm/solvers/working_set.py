@@ -21,8 +21,8 @@ partner moves, so what is new stays for a round now and then, whatever its viola
 with different labels would not meet otherwise, and the rounds never end.
 
 Where most points are support vectors, as with a universum, no working set is large enough. A
-backend to which products with K cost little offers its `support` for a Newton step
-(`musvm.dual.newton`) of all support vectors at once, every few rounds.
+backend to which products with K cost little takes Newton steps (`musvm.dual.newton`) of all support
+vectors at once, every few rounds.
 """
 
 from __future__ import annotations
@@ -32,14 +32,10 @@ from collections.abc import Callable
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm.dual import problem as statement
-from musvm.dual.faces import find_face, gradient, move
-from musvm.dual.newton import damping
 from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
 from musvm.solvers._descent import descend
-from musvm.solvers.backends.contract import Backend, Support, Survey, floats_hold
-from musvm.solvers.gram import MAX_HALVINGS
+from musvm.solvers.backends.contract import Backend, Survey, floats_hold
 from musvm.solvers.rounds import curvatures, rounds_until_certified
 
 KEPT = 0.5
@@ -104,26 +100,8 @@ class _Rounds:
         self.n_rounds += 1
         every = self.backend.newton_every
         if every and self.n_rounds % every == 0:
-            self.newton_step()
+            self.backend.newton_steps(self.rows)
         return self.backend.survey(self.rows)
-
-    def newton_step(self) -> None:
-        """Move all support vectors with free labels at once, if that leads down."""
-        alpha, F = self.backend.solution()
-        points = np.flatnonzero(np.any(alpha != 0.0, axis=1))
-        free, face = find_face(self.rows.at(points), _class_major(alpha[points])).compact()
-        points = points[free]
-        support = self.backend.support(points) if len(points) else None
-        if support is None:
-            return
-        rows, alpha, F = self.rows.at(points), _class_major(alpha[points]), _class_major(F[points])
-        slopes = face.centre(face.values(gradient(rows, alpha, F)))
-        step = support.newton_step(face, slopes, damping(rows, slopes))
-        for halvings in range(MAX_HALVINGS + 1):
-            moved = move(rows, face, alpha, 0.5**halvings * step)
-            if _rise(rows, alpha, F, moved, support) < 0.0:
-                self.backend.change(points, np.ascontiguousarray(moved.T))
-                return
 
     def certify(self, _: Survey) -> Survey:
         alpha, _F = self.backend.solution()
@@ -133,16 +111,6 @@ class _Rounds:
 
 def _class_major(values: FloatArray) -> FloatArray:
     return np.array(values.T, order="C")
-
-
-def _rise(
-    rows: DualRows, alpha: FloatArray, F: FloatArray, moved: FloatArray, support: Support
-) -> float:
-    """By how much D changes from alpha to another point, class-major both."""
-    change = moved - alpha
-    quadratic = np.vdot(change, F) + 0.5 * np.vdot(change, support.product(change))
-    costs = statement.dual_costs(rows, moved.T) - statement.dual_costs(rows, alpha.T)
-    return float(quadratic + costs.sum())
 
 
 def solve_by_working_sets(

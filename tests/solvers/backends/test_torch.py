@@ -20,6 +20,7 @@ from strategies import problems
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from devices import DEVICES  # noqa: E402
+from musvm.solvers.backends import torch as torch_backend  # noqa: E402
 from musvm.solvers.backends.torch import DeviceRows  # noqa: E402
 from musvm.solvers.backends.torch_kernel import DeviceKernel  # noqa: E402
 
@@ -119,3 +120,67 @@ def test_rbf_of_tensors_keeps_its_digits(device, shift):
     np.testing.assert_allclose(found, exact, rtol=1e-12)
     singles = on_device.singles(slice(None)).cpu().numpy()
     np.testing.assert_allclose(singles, exact, rtol=1e-5, atol=1e-6)
+
+
+def refuse_more_than(n_bytes: int, monkeypatch) -> None:
+    """Let allocations of kernel rows fail as those of a GPU do."""
+    proper = torch.empty
+
+    def limited(shape, **options):
+        if 4 * int(np.prod(shape)) > n_bytes:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return proper(shape, **options)
+
+    monkeypatch.setattr(torch, "empty", limited)
+
+
+def test_rows_that_cannot_be_had_shrink_the_cache(monkeypatch):
+    X, kernel = points(), KERNELS["rbf"]
+    refuse_more_than(4 * 60 * 20, monkeypatch)
+    backend = DeviceRows(kernel, torch.as_tensor(X), 3, 1e9)
+    # 60 rows, 30, then 16: what a cache has at least.
+    assert backend.size == 16
+    assert_computes_with(backend, kernel.matrix(X, X))
+
+
+def test_too_little_memory_for_any_rows_is_told(monkeypatch):
+    refuse_more_than(4 * 60 * 10, monkeypatch)
+    with pytest.raises(MemoryError, match=r"16 kernel rows of 60 points take 0.00384 MB, and that"):
+        DeviceRows(KERNELS["rbf"], torch.as_tensor(points()), 3, 1e9)
+
+
+@pytest.mark.parametrize("name", ["rows", "between"])
+def test_a_product_without_room_shrinks_the_cache_and_the_fit_goes_on(name, monkeypatch):
+    """Another process took the memory after the cache was made."""
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    y = np.argmax(X[:, :4], axis=1)
+    rows, kernel = DualRows(y, 4, np.full(300, 3.0)), Kernel("rbf", 0.2)
+    backend = DeviceRows(kernel, torch.as_tensor(X), 4, 1e9)
+    # Fewer than a fourth of all: changes go row by row.
+    backend.size = 60
+    proper, calls = getattr(torch_backend._Cache, name), []
+
+    def scarce(self, change):
+        calls.append(self.n_slots)
+        if len(calls) == 2 and self.is_whole:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return proper(self, change)
+
+    monkeypatch.setattr(torch_backend._Cache, name, scarce)
+    solution = solve_by_working_sets(rows, backend, tol=1e-5)
+    assert calls[:2] == [300, 300]
+    assert backend._cache.n_slots == 150
+    assert solution.converged
+    F = kernel.matrix(X, X) @ solution.alpha
+    assert statement.row_gaps(rows, solution.alpha, F).sum() <= 1.01e-5 * solution.primal
+
+
+def test_a_cache_that_cannot_shrink_says_so(monkeypatch):
+    backend = DeviceRows(KERNELS["rbf"], torch.as_tensor(points()), 3, 1e9)
+
+    def full(*_):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch_backend._Cache, "between", full)
+    with pytest.raises(MemoryError, match="use fewer points"):
+        backend.kernel_between(np.arange(10))

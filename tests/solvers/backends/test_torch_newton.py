@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from musvm.dual import problem as statement
-from musvm.dual.faces import find_face, gradient
-from musvm.dual.newton import damping
+from musvm.dual.faces import find_face, gradient, move
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
-from musvm.solvers import working_set
 from musvm.solvers.gram import solve
 from musvm.solvers.working_set import solve_by_working_sets
 from strategies import problems
@@ -21,6 +22,7 @@ from strategies import problems
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from devices import DEVICES  # noqa: E402
+from musvm.solvers.backends import torch as backend_module  # noqa: E402
 from musvm.solvers.backends import torch_newton as newton  # noqa: E402
 from musvm.solvers.backends.torch import NEWTON_EVERY, DeviceRows  # noqa: E402
 
@@ -45,18 +47,14 @@ def backend_of(
     return backend
 
 
-@pytest.fixture
-def n_steps(monkeypatch) -> list[bool]:
-    """Grows by an entry with every step: whether it is finite, and not zero."""
-    steps, proper = [], newton.SupportMatrix.newton_step
+def on_device(rows: DualRows, device: str = "cpu") -> DualRows:
+    y, caps = (torch.as_tensor(part, device=device) for part in (rows.y, rows.caps))
+    return replace(rows, y=y, caps=caps)
 
-    def recorded(self, *arguments):
-        step = proper(self, *arguments)
-        steps.append(bool(np.isfinite(step).all() and step.any()))
-        return step
 
-    monkeypatch.setattr(newton.SupportMatrix, "newton_step", recorded)
-    return steps
+def at_a_start(problem, shrink: float = 0.9) -> np.ndarray:
+    """A feasible alpha with free variables, class-major."""
+    return np.ascontiguousarray(solve(problem, max_iter=1).alpha.T) * shrink
 
 
 def exact_step(K: np.ndarray, face, slopes: np.ndarray, ridge: float) -> np.ndarray:
@@ -68,37 +66,99 @@ def exact_step(K: np.ndarray, face, slopes: np.ndarray, ridge: float) -> np.ndar
     return -Z @ np.linalg.solve(Z.T @ H @ Z, Z.T @ slopes)
 
 
+def groups_of(face, shape: tuple[int, int], device: str) -> tuple:
+    codes = torch.as_tensor(face.codes(*shape).T.copy(), device=device)
+    return codes == 1, codes == 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=100)
+@given(problem=problems(), shrink=st.sampled_from([0.0, 0.9, 1.0]))
+def test_faces_are_those_of_the_host(device, problem, shrink):
+    alpha = at_a_start(problem, shrink)
+    expected = find_face(problem.rows, alpha)
+    there = torch.as_tensor(alpha.T.copy(), device=device)
+    found = newton.face_of(on_device(problem.rows, device), there)
+    codes = sum((k + 1) * mask.int() for k, mask in enumerate(found.groups)).cpu().numpy()
+    # The only group of a row is called its first there.
+    codes = np.where((codes == 1).any(axis=1, keepdims=True), codes, np.minimum(codes, 1))
+    np.testing.assert_array_equal(codes.T, expected.codes(*alpha.shape))
+    for bound in ("lower", "upper"):
+        values = getattr(found, bound).cpu().numpy()[expected.row, expected.label]
+        np.testing.assert_array_equal(values, getattr(expected, bound))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=100)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_projections_are_those_of_the_host(device, problem, seed, size):
+    alpha = at_a_start(problem)
+    face = find_face(problem.rows, alpha)
+    step = size * np.random.default_rng(seed).normal(size=len(face.row))
+    expected = move(problem.rows, face, alpha, step)
+    rows, here = on_device(problem.rows, device), torch.as_tensor(alpha.T.copy(), device=device)
+    matrix = np.zeros(alpha.T.shape)
+    matrix[face.row, face.label] = step
+    target = here + torch.as_tensor(matrix, device=device)
+    found = newton.project(rows, newton.face_of(rows, here), here, target).cpu().numpy()
+    scale = size + problem.rows.caps.max()
+    np.testing.assert_allclose(found.T, expected, atol=1e-13 * scale)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=60)
 @given(problem=problems())
 def test_the_step_is_that_of_the_dense_system(device, problem):
-    alpha = np.ascontiguousarray(solve(problem, max_iter=1).alpha.T) * 0.9
+    alpha = at_a_start(problem)
     face = find_face(problem.rows, alpha)
     assume(not face.is_empty)
     slopes = face.centre(face.values(gradient(problem.rows, alpha, alpha @ problem.gram)))
-    ridge = damping(problem.rows, slopes) + 0.1
+    ridge = 0.1 + float(np.abs(slopes).max())
+    matrix = np.zeros(alpha.T.shape)
+    matrix[face.row, face.label] = slopes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(newton, "TOL", 1e-10)
         patch.setattr(newton, "MAX_ITER", 1000)
-        support = newton.SupportMatrix(torch.as_tensor(problem.gram, device=device))
-        step = support.newton_step(face, slopes, ridge)
+        K = torch.as_tensor(problem.gram, device=device)
+        step = newton.SupportMatrix(K, quick=False).newton_step(
+            groups_of(face, alpha.shape, device), torch.as_tensor(matrix, device=device), ridge
+        )
+    step = step.cpu().numpy()[face.row, face.label]
     ridge += newton.RIDGE * problem.gram.diagonal().mean()
     expected = exact_step(problem.gram, face, slopes, ridge)
     np.testing.assert_allclose(step, expected, atol=1e-6 * (1e-3 + np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_products_in_half_floats_have_three_digits(scale):
+    X, _ = digits(60, 40)
+    K = scale * torch.as_tensor(RBF.matrix(X, X), dtype=torch.float32)
+    v = 1e-5 * torch.as_tensor(np.random.default_rng(0).normal(size=(100, 7))).float()
+    found, expected = newton._Quick(K)(v), K.double() @ v.double()
+    assert found.dtype == torch.float32
+    size = (K.double().abs() @ v.double().abs()).max()
+    assert float((found - expected).abs().max() / size) < 1e-3
+    assert not newton._Quick(K)(torch.zeros_like(v)).any()
+
+
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_singular_matrix_of_floats_gives_a_step(device):
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_singular_matrix_of_floats_gives_a_step(device, quick):
     """With every point twice, eigenvalues are zero, or below by rounding."""
-    X, rows = digits()
+    X, rows = digits(100, 60)
     alpha = np.array(solve_by_working_sets(rows, backend_of(X, every=0), tol=0.1).alpha.T)
-    twice, y = np.r_[np.arange(300), np.arange(300)], np.tile(rows.y, 2)
-    doubled = DualRows(y, 7, np.full(600, 10.0), 0.1)
+    twice, y = np.r_[np.arange(100), np.arange(100)], np.tile(rows.y, 2)
+    doubled = DualRows(y, 7, np.full(200, 10.0), 0.1)
     alpha, K = np.ascontiguousarray(alpha[:, twice]) / 2, RBF.matrix(X, X)[np.ix_(twice, twice)]
     face = find_face(doubled, alpha)
     slopes = 1e-9 * face.centre(face.values(gradient(doubled, alpha, alpha @ K)))
-    support = newton.SupportMatrix(torch.as_tensor(K, dtype=torch.float32, device=device))
-    step = support.newton_step(face, slopes, ridge=0.0)
+    matrix = np.zeros(alpha.T.shape)
+    matrix[face.row, face.label] = slopes
+    single = torch.as_tensor(K, dtype=torch.float32, device=device)
+    step = newton.SupportMatrix(single, quick=quick).newton_step(
+        groups_of(face, alpha.shape, device), torch.as_tensor(matrix, device=device), ridge=1e-3
+    )
+    step = step.cpu().numpy()[face.row, face.label]
     same_label = face.label[:, None] == face.label
     slope_and_curvature = slopes @ step, step @ (K[np.ix_(face.row, face.row)] * same_label) @ step
     assert slope_and_curvature[0] + 0.5 * slope_and_curvature[1] < 0.0
@@ -108,19 +168,20 @@ def test_a_singular_matrix_of_floats_gives_a_step(device):
 def test_no_step_leads_up(loss, monkeypatch):
     X, rows = digits(loss=loss)
     K, drops = RBF.matrix(X, X), []
-    taken = working_set._Rounds.newton_step
+    taken = DeviceRows.newton_steps
 
-    def measured(self):
+    def measured(self, rows):
         values = []
-        for step in (lambda: None, lambda: taken(self)):
+        for step in (lambda: None, lambda: taken(self, rows)):
             step()
-            alpha, _ = self.backend.solution()
+            alpha, _ = self.solution()
             values.append(statement.dual_objective(rows, alpha, K @ alpha))
         drops.append(values[0] - values[1])
 
-    monkeypatch.setattr(working_set._Rounds, "newton_step", measured)
+    monkeypatch.setattr(DeviceRows, "newton_steps", measured)
     solution = solve_by_working_sets(rows, backend_of(X, every=3), tol=1e-4)
     assert solution.converged
+    assert statement.infeasibility(rows, solution.alpha) < 1e-12
     assert min(drops) >= -1e-9 * abs(solution.dual)
     assert max(drops) > 1e-3 * abs(solution.dual)
 
@@ -139,25 +200,42 @@ def test_steps_save_most_rounds_where_most_points_are_support_vectors(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_an_indefinite_kernel_ends_steps_early_and_not_the_fit(device, n_steps):
+def test_an_indefinite_kernel_ends_steps_early_and_not_the_fit(device, monkeypatch):
     X, rows = digits()
     kernel = Kernel("sigmoid", 1.0, coef0=-3.0)
     assert np.linalg.eigvalsh(kernel.matrix(X, X)).min() < -0.1
+    steps, proper = [], newton.SupportMatrix.newton_step
+
+    def recorded(self, *arguments):
+        step = proper(self, *arguments)
+        steps.append(bool(torch.isfinite(step).all() and step.any()))
+        return step
+
+    monkeypatch.setattr(newton.SupportMatrix, "newton_step", recorded)
     backend = backend_of(X, kernel, every=1, device=device)
-    solution = solve_by_working_sets(rows, backend, tol=1e-3, max_iter=200)
-    assert len(n_steps) > 10
-    assert all(n_steps)
+    solution = solve_by_working_sets(rows, backend, tol=1e-3, max_iter=100)
+    assert len(steps) > 10
+    assert all(steps)
     F = kernel.matrix(X, X) @ solution.alpha
     np.testing.assert_allclose(solution.decision, F, atol=1e-8)
 
 
-def test_without_room_for_the_matrix_there_is_no_step():
+@pytest.mark.parametrize("fails", ["no room", "no memory"])
+def test_without_room_for_the_matrix_there_is_no_step(fails, monkeypatch):
     X, rows = digits()
     backend = backend_of(X, every=1)
-    backend._spare = 4.0 * 100**2
-    assert backend.support(np.arange(100)) is not None
-    assert backend.support(np.arange(101)) is None
+    taken = []
+    if fails == "no room":
+        backend._spare = 4.0 * 20**2
+        monkeypatch.setattr(backend_module, "newton_steps", lambda *_: taken.append(1))
+    else:
+
+        def too_much(*_, **__):
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(backend_module, "SupportMatrix", too_much)
     assert solve_by_working_sets(rows, backend, tol=1e-3).converged
+    assert not taken
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm.dual.faces import Face
 from musvm.dual.problem import DualRows
 
 # Rows of a working set, and what it may keep of the worst violation, on a processor.
@@ -41,19 +40,6 @@ def floats_hold(diagonal: FloatArray) -> bool:
     """Whether kernel rows may be rounded to floats; they stay in doubles otherwise."""
     largest = float(np.abs(diagonal).max(initial=0.0))
     return largest == 0.0 or FLOAT_RANGE[0] <= largest <= FLOAT_RANGE[1]
-
-
-class Support(Protocol):
-    """K between the support vectors that have free labels; until the next change of alpha."""
-
-    def product(self, change: FloatArray) -> FloatArray:
-        """A class-major change of alpha, (L, w), times K, rounded to floats or better."""
-
-    def newton_step(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
-        """About the step of `musvm.dual.newton`, by the slopes of the free variables of a face.
-
-        It proposes a direction only: whoever takes it asks D whether it leads down.
-        """
 
 
 class Backend(Protocol):
@@ -88,8 +74,11 @@ class Backend(Protocol):
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         """Set alpha of some points and add what follows to F, rounded to floats or better."""
 
-    def support(self, points: IntArray) -> Support | None:
-        """K between some of the support vectors; None if there is no room for it."""
+    def newton_steps(self, rows: DualRows) -> None:
+        """Move all support vectors with free labels at once (`musvm.dual.newton`).
+
+        Only as far as that lowers D, and not at all if there is no room for it.
+        """
 
     def restart(self, alpha: FloatArray) -> None:
         """Set all of alpha and compute F = K alpha in doubles.

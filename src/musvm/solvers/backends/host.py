@@ -118,8 +118,8 @@ class KernelRows:
 
         self._workers.each(len(self._F), update)
 
-    def support(self, points: IntArray) -> None:
-        return None
+    def newton_steps(self, rows: DualRows) -> None:
+        """None: see `newton_every`."""
 
     def restart(self, alpha: FloatArray) -> None:
         # What did not change since the last time is right already.

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -32,16 +33,18 @@ from musvm.kernels import Kernel
 from musvm.solvers.backends.cache import Slots
 from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
 from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
-from musvm.solvers.backends.torch_newton import SupportMatrix
+from musvm.solvers.backends.torch_newton import SupportMatrix, newton_steps
 
 # On a GPU a Newton step is worth so many rounds, and working sets are smaller than the host's:
 # Newton steps see to what they miss, and rounds are short.
-NEWTON_EVERY = 20
+NEWTON_EVERY = 10
 GPU_SIZE = 1000
 # Its rounds are short: descent on the host is what takes the time.
 GPU_LOOSENESS = 0.3
 # Of the memory that is free, this much is left to products, sorting and other people.
 SPARED = 0.4
+# Rows that are copied at a time; changes of more than one in so many rows copy none.
+ROWS_A_PIECE, MANY = 1024, 4
 # Points of which a look copies the features at a time.
 POINTS_A_LOOK = 2**16
 
@@ -102,16 +105,25 @@ class DeviceRows:
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         self._set(self._indices(points), torch.as_tensor(alpha, device=self._device))
 
-    def support(self, points: IntArray) -> SupportMatrix | None:
-        S = self._indices(points)
-        if 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
-            return None
+    def newton_steps(self, rows: DualRows) -> None:
+        S = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
+        if not len(S) or 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
+            return
+        problem = self._on_device(rows)
+        is_training = S.lt(rows.n_train)
+        y = problem.y[S[is_training]]
+        some = replace(problem, y=y, caps=problem.caps[S])
         try:
-            return SupportMatrix(self._cache.between(S))
+            quick = self._device.type == "cuda"
+            support = SupportMatrix(self._cache.between(S), quick=quick)
+            moved = newton_steps(some, self._alpha[S], self._F[S], support)
         except torch.cuda.OutOfMemoryError:
-            # A step less; the rounds go on.
+            # Steps less; the rounds go on, and the next try is a smaller one.
             self._spare = 2.0 * len(S) ** 2
-            return None
+            release(self._device)
+            return
+        del support
+        self._set(S, moved)
 
     def restart(self, alpha: FloatArray) -> None:
         self._alpha = torch.as_tensor(alpha, dtype=torch.float64, device=self._device).clone()
@@ -152,11 +164,17 @@ class DeviceRows:
     def _set(self, W: Tensor, alpha: Tensor) -> None:
         step = (alpha - self._alpha[W]).float()
         self._alpha[W] = alpha
+        if len(W) > len(self._alpha) // MANY and self._cache.is_whole:
+            # All rows where they are cost less than copies of these.
+            whole = step.new_zeros(self._alpha.shape).index_copy_(0, W, step)
+            self._F += self._cache.product(whole)
+            return
         # In pieces: the rows are copied.
-        while len(W):
-            some = slice(min(self._cache.n_slots, SIZE))
-            self._F += self._with_room(lambda: self._cache.rows(W[some]).T @ step[some])
-            W, step = W[some.stop :], step[some.stop :]
+        for rows, part in zip(W.split(self.size), step.split(self.size), strict=True):
+            self._F += self._with_room(partial(self._times, rows, part))
+
+    def _times(self, rows: Tensor, step: Tensor) -> Tensor:
+        return self._cache.rows(rows).T @ step
 
 
 class DeviceField:
@@ -184,7 +202,8 @@ class DeviceField:
         return losses.cpu().numpy(), values.cpu().numpy()
 
     def _indices(self, points: IntArray) -> tuple[Tensor, ...]:
-        return torch.as_tensor(points, device=self._points.device).split(POINTS_A_LOOK)
+        pieces: tuple[Tensor, ...] = like(self._points, points).split(POINTS_A_LOOK)
+        return pieces
 
     def _decision_values(self, points: Tensor, vectors: Tensor, alpha: Tensor) -> Tensor:
         if not len(vectors):
@@ -226,11 +245,20 @@ class _Cache:
         release(self._kernel.device)
         self._allocate(self.n_slots // 2)
 
+    def product(self, change: Tensor) -> Tensor:
+        """K times a matrix, (M, L), where all of K is there."""
+        return self._rows @ change
+
     def rows(self, W: Tensor) -> Tensor:
         return self._rows[self._places(W)]
 
     def between(self, W: Tensor) -> Tensor:
-        return self._rows[self._places(W)[:, None], W]
+        places = self._places(W)
+        found = self._rows.new_empty((len(W), len(W)))
+        # In pieces: whole rows are copied on the way.
+        for part in torch.arange(len(W), device=W.device).split(ROWS_A_PIECE):
+            found[part[0] : part[-1] + 1] = self._rows[places[part]][:, W]
+        return found
 
     def _places(self, W: Tensor) -> Tensor:
         """Where the rows of these points are, once they are there."""

@@ -1,87 +1,257 @@
-"""Newton steps on a face (`musvm.dual.newton`) by conjugate gradients on a device.
+"""Newton steps on a face (`musvm.dual.faces`) by conjugate gradients on a device.
 
 All support vectors with free labels take part, so one step corrects what working sets, which see
 a few of them at a time, correct slowly. K between them is held in floats: a step only proposes a
-direction, and what D says of it is what counts. A product takes a fraction of a millisecond on a
-GPU, so there is no preconditioner but the diagonal, and nothing is read back but the residual,
-now and then. Where a direction has no positive curvature, by rounding or because the kernel is
-indefinite, the step ends with what it has.
+direction, and what D says of it is what counts. Several steps follow each other, each on the face
+where the last one ended, while D falls: variables that a step drives into their bounds are out of
+the way of the next.
+
+Conjugate gradients need as many products as K has scales. A sample P of r support vectors knows
+the large ones: with C = K[:, P], the preconditioner is the inverse of
+
+    C K_PP^-1 C' + sigma I,   by Woodbury  (I - B B') / sigma,  B B' = C (sigma K_PP + C'C)^-1 C',
+
+sigma the mean diagonal of what the sample does not explain. It is projected onto the groups of the
+face, as in `musvm.dual.newton`. Where a direction has no positive curvature, by rounding or because
+the kernel is indefinite, the step ends with what it has.
+
+alpha and F are (w, L) here, one row per support vector, in doubles; nothing leaves the device but
+single numbers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from musvm._input.tensors import FloatArray
+from musvm.dual import problem as statement
 from musvm.dual.conjugate_gradients import conjugate_gradients
-from musvm.dual.faces import Face
+from musvm.dual.problem import DualRows, at_bound
 
-TOL, MAX_ITER = 0.1, 100
+TOL, MAX_ITER = 0.1, 80
 # Iterations between looks at the residual.
 LOOK_EVERY = 10
 # Relative to the mean diagonal of K: what rounding to floats may take from its eigenvalues.
 RIDGE = 1e-6
+# The sample of the preconditioner: at most so many, and one of so many support vectors.
+MAX_SAMPLE, ONE_OF = 2048, 4
+# The most steps in a row, and the share of the last one's drop of D that is worth another.
+MAX_STEPS, WORTH = 4, 0.1
+MAX_HALVINGS = 6
+
+
+class TensorFace(NamedTuple):
+    """Masks of the free variables of each group of the rows, and bounds; (w, L) all of them."""
+
+    groups: tuple[Tensor, ...]
+    lower: Tensor
+    upper: Tensor
+
+
+def face_of(rows: DualRows, alpha: Tensor) -> TensorFace:
+    """What `musvm.dual.faces.find_face` finds, of rows and an alpha on a device."""
+    n, caps, L = rows.n_train, rows.caps[:, None], rows.n_classes
+    tiny = at_bound(rows.caps, alpha)[:, None]
+    lowest = (1 - L) * caps
+    lower = torch.where(alpha < 0.0, lowest, 0.0)
+    upper = torch.where(alpha > 0.0, caps, 0.0)
+    free, below_cap = alpha.abs() > tiny, alpha < caps - tiny
+    free[rows.own] &= below_cap[rows.own]
+
+    U, second = alpha[n:], torch.zeros_like(free)
+    inside = torch.ones_like(U[:, :1], dtype=torch.bool)
+    if rows.is_max:
+        inside = U.clamp(min=0.0).sum(1, keepdim=True) < (caps - tiny)[n:]
+        second[n:] = ~inside & (U < 0.0)
+    if rows.delta == 0:
+        free[n:] |= inside
+        lower[n:] = torch.where(inside, lowest[n:], lower[n:])
+        upper[n:] = torch.where(inside, caps[n:], upper[n:])
+    if not rows.is_max:
+        free[n:] &= below_cap[n:]
+    # A variable that is alone in its group cannot move.
+    members = (free & ~second, free & second) if rows.is_max else (free,)
+    groups = tuple(mask & (mask.sum(1, keepdim=True) >= 2) for mask in members)
+    return TensorFace(groups, lower, upper)
+
+
+class _Quick:
+    """Products with a symmetric matrix whose entries are rounded to half floats.
+
+    Half the bytes, and a GPU's units for small matrices: four times as fast there. Directions of
+    conjugate gradients can do with three digits.
+    """
+
+    def __init__(self, A: Tensor) -> None:
+        self._scale = torch.stack(A.aminmax()).abs().max().clamp(min=torch.finfo(A.dtype).tiny)
+        self._A = (A / self._scale).half()
+
+    def __call__(self, v: Tensor) -> Tensor:
+        # Sums of a million products stay below the largest half float.
+        size = 16.0 * v.abs().max().clamp(min=torch.finfo(v.dtype).tiny)
+        image = (v / size).half().T @ self._A
+        return image.T.to(v.dtype).contiguous() * (self._scale * size)
 
 
 class SupportMatrix:
-    """K between support vectors, (w, w) floats: a `Support` of `contract.py`."""
+    """K between support vectors, (w, w) floats, and how to divide by it.
 
-    def __init__(self, K: Tensor) -> None:
+    With `quick`, the products of conjugate gradients are rounded to half floats.
+    """
+
+    def __init__(self, K: Tensor, *, quick: bool) -> None:
         self._K = K
+        self._quick = _Quick(K) if quick else None
+        self._sample: tuple[Tensor, float] | None = None
 
-    def product(self, change: FloatArray) -> FloatArray:
-        return _on_host(self._K @ self._here(change.T)).T
+    def product(self, change: Tensor) -> Tensor:
+        """K times a change of alpha, (w, L)."""
+        return (self._K @ change.to(self._K.dtype)).to(change.dtype)
 
-    def newton_step(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:
-        w, n_labels = len(self._K), int(face.label.max()) + 1
-        codes = face.codes(n_labels, w).T
-        groups = [self._here(codes == code) for code in (1, 2) if (codes == code).any()]
-        matrix = np.zeros((w, n_labels))
-        matrix[face.row, face.label] = slopes
-        step = self._conjugate_gradients(self._here(matrix), groups, ridge)
-        return _on_host(step)[face.row, face.label]
-
-    def _conjugate_gradients(self, slopes: Tensor, groups: list[Tensor], ridge: float) -> Tensor:
-        """One system, whose vectors are (w, L) matrices."""
-        shift = ridge + RIDGE * self._K.diagonal().mean()
-        diagonal = self._K.diagonal()[:, None] + shift
-        diagonal = torch.where(diagonal > 0.0, diagonal, 1.0)
+    def newton_step(self, groups: tuple[Tensor, ...], slopes: Tensor, ridge: float) -> Tensor:
+        """About the step of `musvm.dual.newton`, by the slopes of the free variables, (w, L)."""
+        rhs = -slopes.to(self._K.dtype)
+        shift = ridge + RIDGE * float(self._K.diagonal().mean())
+        if self._sample is None:
+            self._sample = _nystroem(self._K, shift)
+        B, sigma = self._sample
+        n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
 
         def product(v: Tensor) -> Tensor:
-            direction = v.view_as(slopes)
-            image = _centred(self._K @ direction, groups) + shift * direction
-            return image.view(1, -1)
+            direction = v.view_as(rhs)
+            image = self._quick(direction) if self._quick else self._K @ direction
+            return (_centred(image, groups, n_free) + shift * direction).view(1, -1)
 
         def precondition(v: Tensor) -> Tensor:
-            return (v.view_as(slopes) / diagonal).view(1, -1)
+            residual = v.view_as(rhs)
+            unexplained = residual - B @ (B.T @ residual)
+            return _centred(unexplained / sigma, groups, n_free).view(1, -1)
 
         found = conjugate_gradients(
-            product,
-            precondition,
-            -slopes.view(1, -1),
-            tol=TOL,
-            max_iter=MAX_ITER,
-            look_every=LOOK_EVERY,
-        )
-        return found.x.view_as(slopes)
-
-    def _here(self, values: Any) -> Tensor:
-        return torch.as_tensor(values, dtype=self._K.dtype, device=self._K.device)
+            product, precondition, rhs.view(1, -1),
+            tol=TOL, max_iter=MAX_ITER, look_every=LOOK_EVERY,
+        )  # fmt: skip
+        return found.x.view_as(rhs).to(slopes.dtype)
 
 
-def _centred(values: Tensor, groups: list[Tensor]) -> Tensor:
+def _nystroem(K: Tensor, shift: float) -> tuple[Tensor, float]:
+    """B and sigma above; B has no columns where K is not positive definite."""
+    w = len(K)
+    P = torch.arange(0, w, max(ONE_OF, -(-w // MAX_SAMPLE)), device=K.device)
+    C = K[:, P].double()
+    diagonal, K_PP = K.diagonal().double(), C[P]
+    scale = float(diagonal.abs().mean())
+    jitter = RIDGE * scale * torch.eye(len(P), dtype=C.dtype, device=K.device)
+    factor, failed = torch.linalg.cholesky_ex(K_PP + jitter)
+    if bool(failed):
+        return K[:, :0], max(scale, shift)
+    explained = torch.linalg.solve_triangular(factor, C.T, upper=False).square().sum(0)
+    sigma = max(float((diagonal - explained).mean()), RIDGE * scale) + shift
+    factor, failed = torch.linalg.cholesky_ex(sigma * (K_PP + jitter) + C.T @ C)
+    if bool(failed):
+        return K[:, :0], max(scale, shift)
+    B = torch.linalg.solve_triangular(factor, C.T, upper=False).T
+    return B.to(K.dtype).contiguous(), sigma
+
+
+def newton_steps(rows: DualRows, alpha: Tensor, F: Tensor, support: SupportMatrix) -> Tensor:
+    """alpha after a few steps that lead down, or as it was."""
+    last, middle = 0.0, torch.as_tensor(rows.caps).median()
+    for _ in range(MAX_STEPS):
+        face = face_of(rows, alpha)
+        slopes = _centred(_gradient(rows, alpha, F), face.groups)
+        free = sum(mask.sum() for mask in face.groups)
+        ridge = float((slopes.square().sum() / free.clamp(min=1)).sqrt() / middle)
+        if not ridge > 0.0:
+            break
+        step = support.newton_step(face.groups, slopes, ridge)
+        drop, change, image = _descended(rows, face, alpha, F, step, support)
+        if not drop > 0.0:
+            break
+        alpha, F = alpha + change, F + image
+        if drop < WORTH * last:
+            break
+        last = drop
+    return alpha
+
+
+def _descended(
+    rows: DualRows, face: TensorFace, alpha: Tensor, F: Tensor, step: Tensor, support: SupportMatrix
+) -> tuple[float, Tensor, Tensor]:
+    """The best of the step and its halves: how far D falls, the change and K times it.
+
+    Halving ends once it no longer leads further down.
+    """
+    best = 0.0, step, step
+    costs = statement.dual_costs(rows, alpha)
+    for halvings in range(MAX_HALVINGS + 1):
+        moved = project(rows, face, alpha, alpha + 0.5**halvings * step)
+        change = moved - alpha
+        image = support.product(change)
+        rise = (change * (F + 0.5 * image)).sum()
+        drop = -float(rise + (statement.dual_costs(rows, moved) - costs).sum())
+        if 0.0 < best[0] > drop:
+            break
+        if drop > 0.0:
+            best = drop, change, image
+    return best
+
+
+def project(rows: DualRows, face: TensorFace, alpha: Tensor, target: Tensor) -> Tensor:
+    """The point of the closure of the face nearest to the target, as `musvm.dual.faces.move`."""
+    moved = alpha
+    for mask in face.groups:
+        moved = torch.where(mask, _in_box(face, alpha, target, mask), moved)
+    if rows.is_max:
+        # The set of the "max" loss is no box: shrink the rows that left it towards 0.
+        n = rows.n_train
+        mass, caps = moved[n:].clamp(min=0.0).sum(1), rows.caps[n:]
+        moved[n:] *= (caps / torch.maximum(mass, caps))[:, None]
+    return moved
+
+
+def _in_box(face: TensorFace, alpha: Tensor, target: Tensor, mask: Tensor) -> Tensor:
+    """clip(target + lambda) of every group, with the sum that alpha has there.
+
+    The sum is piecewise linear in lambda, its slope the number of variables inside their bounds:
+    it is added up from one breakpoint to the next.
+    """
+    lower, upper = torch.where(mask, face.lower, 0.0), torch.where(mask, face.upper, 0.0)
+    target, totals = torch.where(mask, target, 0.0), (alpha * mask).sum(1, keepdim=True)
+    breaks, order = torch.cat([lower - target, upper - target], 1).sort(1)
+    L = alpha.shape[1]
+    slopes = torch.where(order < L, 1.0, -1.0).to(alpha.dtype).cumsum(1)[:, :-1]
+    pieces = slopes * breaks.diff(dim=1)
+    sums = lower.sum(1, keepdim=True) + torch.cat([pieces[:, :1] * 0.0, pieces.cumsum(1)], 1)
+    # The last breakpoint whose sum is not above; the next piece leads to the sum.
+    at = ((sums <= totals).sum(1, keepdim=True) - 1).clamp(0, 2 * L - 2)
+    slope = slopes.gather(1, at).clamp(min=1.0)
+    multiplier = breaks.gather(1, at) + (totals - sums.gather(1, at)) / slope
+    values = (target + multiplier).clamp(lower, upper)
+    inside = (values > lower) & (values < upper)
+    missing = totals - values.sum(1, keepdim=True)
+    share = missing / inside.sum(1, keepdim=True).clamp(min=1)
+    return torch.where(inside, values + share, values).clamp(lower, upper)
+
+
+def _gradient(rows: DualRows, alpha: Tensor, F: Tensor) -> Tensor:
+    """g of `musvm.dual.faces`."""
+    n, g = rows.n_train, F.clone()
+    g[rows.own] -= 1.0
+    g[n:] += rows.delta * (alpha[n:] > 0.0)
+    return g
+
+
+def _centred(
+    values: Tensor, groups: tuple[Tensor, ...], n_free: list[Tensor] | None = None
+) -> Tensor:
     """The values of the free variables less the mean of their group; 0 for all others."""
+    if n_free is None:
+        n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
     parts = []
-    for mask in groups:
-        means = (values * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1.0)
+    for mask, count in zip(groups, n_free, strict=True):
+        means = (values * mask).sum(1, keepdim=True) / count
         parts.append((values - means) * mask)
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
-def _on_host(values: Tensor) -> FloatArray:
-    on_host: FloatArray = values.double().cpu().numpy()
-    return on_host
