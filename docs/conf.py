@@ -37,8 +37,11 @@ extensions = [
     "sphinx-mathjax-offline",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "house",
+    "shell_reference",
 ]
 exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.md.in"]
 templates_path = ["_templates"]
@@ -51,9 +54,13 @@ nitpick_ignore_regex = [(r"py:.*", r"(sklearn|matplotlib|numpy|joblib|pandas|sko
 # ---------------------------------------------------------------------------------------------
 # Markdown
 
-myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 mathjax3_config = {"chtml": {"scale": 0.92}}
+
+# What the copy button leaves out: prompts, and what was printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 # ---------------------------------------------------------------------------------------------
 # The reference
@@ -100,7 +107,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "logo": {"text": "musvm"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -115,6 +122,7 @@ WITHOUT_SIDEBAR = (
     "architecture",
     "contributing",
     "versions",
+    "faq",
 )
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_SIDEBAR}
 

@@ -3,9 +3,9 @@ How do I choose the parameters?
 ===============================
 
 With :class:`~musvm.UniversumSVCCV`. It first chooses C and the kernel for the plain SVM, then
-:math:`\Delta` for the SVM with universum, and keeps the plain SVM unless the universum gains more
-than one standard error. Cells are judged without resampling by default. Cross-validation and exact
-leave-one-out are one argument away.
+:math:`\Delta` for the SVM with universum, and keeps the plain SVM unless the universum lowers the
+soft error of points left out. Settings are judged without resampling by default. Cross-validation
+and exact leave-one-out are one argument away.
 """
 
 import matplotlib.pyplot as plt

@@ -34,7 +34,10 @@ PUBLIC_MODULES = (
     "musvm.universum",
 )
 RETURNED = {"musvm.loo.LeaveOneOutResult"}  # by a public function; not made by hand
-SPHINX = ("sphinx", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery", "myst_parser")
+SPHINX = (
+    "sphinx", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery", "myst_parser",
+    "sphinx_copybutton", "sphinx_design", "typer",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +102,35 @@ def test_the_pages_open_without_a_network(site):
                 continue
             assert not re.match(r"(https?:)?//", address), f"{page.name} loads {address}"
             assert (page.parent / address.split("?")[0]).exists(), f"{page.name}: {address}"
+
+
+def test_the_command_line_is_there_with_all_its_options(site):
+    page = (site / "reference" / "shell.html").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]*>", "", page))
+
+    def commands(command, name):
+        yield name, command
+        for child, inner in getattr(command, "commands", {}).items():
+            yield from commands(inner, f"{name} {child}")
+
+    get_command = importlib.import_module("typer.main").get_command
+    app = importlib.import_module("musvm.cli").app
+    found = list(commands(get_command(app), "musvm"))
+    assert len(found) > 15
+    for name, command in found:
+        # From its own usage to that of the next command.
+        _, _, after = text.partition(f"Usage: {name} ")
+        assert after, name
+        shown = after.partition("Usage: ")[0]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not parameter.hidden:
+                assert parameter.opts[0] in shown, f"{name} {parameter.opts[0]}"
+
+
+def test_code_can_be_copied(site, browser):
+    browser.resize(1280)
+    browser.open(site / "getting_started.html")
+    browser.wait_until("return document.querySelectorAll('button.copybtn').length > 2")
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,12 +21,21 @@ LOG_EVERY_S = 10.0
 class Progress:
     """Counts steps towards `total` and shows them; silent with `verbose=0`.
 
+    `follow` is told how many are done, whenever that changes.
     `total`, `update`, `reset` and `close` are also the protocol that pooch asks of a progress
     bar. As a context manager it closes itself.
     """
 
-    def __init__(self, label: str, total: int = 0, *, verbose: int = 1) -> None:
+    def __init__(
+        self,
+        label: str,
+        total: int = 0,
+        *,
+        verbose: int = 1,
+        follow: Callable[[int], None] | None = None,
+    ) -> None:
         self.label = label
+        self._follow = follow
         self.total = total
         self.done = 0
         self._verbose = verbose
@@ -48,6 +58,8 @@ class Progress:
 
     def update(self, steps: int) -> None:
         self.done += steps
+        if self._follow is not None:
+            self._follow(self.done)
         now = time.monotonic()
         if self._verbose and now >= self._next_time:
             self._next_time = now + (REFRESH_S if self._is_terminal else LOG_EVERY_S)

@@ -3,7 +3,9 @@
 Public names are imported from where scikit-learn documents them. The names below are private there
 and may move from version to version; if one does, this is the file to mend.
 
-`all_or_nothing` is our own: it wraps `fit` as scikit-learn's `_fit_context` does.
+`all_or_nothing` is our own: it wraps `fit` as scikit-learn's `_fit_context` does. So is
+`FitEvents`, which tells the callbacks of scikit-learn 1.9 (`sklearn.callback`) what a fit is doing;
+before that version there are none, and it does nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +31,17 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ModuleNotFoundError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Before scikit-learn 1.9: no callbacks."""
+
+
 __all__ = [
+    "CallbackSupportMixin",
+    "FitEvents",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -47,6 +59,9 @@ __all__ = [
     "validate_params",
 ]
 
+# What scikit-learn notes on an estimator while its callbacks run.
+_OF_CALLBACKS = {"_callback_fit_ctx", "_skl_callbacks_to_teardown"}
+
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
@@ -60,8 +75,40 @@ def all_or_nothing(fit: Fit) -> Fit:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         draft = object.__new__(type(self))
         draft.__dict__ = dict(vars(self))
-        fit(draft, *args, **kwargs)
+        try:
+            fit(draft, *args, **kwargs)
+        except BaseException:
+            # Callbacks that were started are ended by whoever called, on this estimator.
+            for name in _OF_CALLBACKS & vars(draft).keys():
+                setattr(self, name, getattr(draft, name))
+            raise
         self.__dict__ = draft.__dict__
         return self
 
     return wrapper  # type: ignore[return-value]
+
+
+class FitEvents:
+    """Tells scikit-learn's callbacks of the steps of a fit; nobody, where none were set.
+
+    A request to stop is not followed: a fit ends at its tolerance.
+    """
+
+    def __init__(self, estimator: Any, X: Any, y: Any, max_steps: int | None) -> None:
+        self._data = {"estimator": estimator, "X": X, "y": y}
+        self._context = None
+        if getattr(estimator, "_skl_callbacks", None):
+            self._context = estimator._init_callback_context(max_subtasks=max_steps)  # noqa: SLF001
+            self._context.call_on_fit_task_begin(**self._data)
+
+    def step(self, name: str, **facts: Any) -> None:
+        """One more step is done, with these facts about it."""
+        if self._context is not None:
+            step = self._context.subcontext(task_name=name)
+            step.call_on_fit_task_begin(**self._data)
+            step.call_on_fit_task_end(**self._data, metadata=facts)
+
+    def end(self) -> None:
+        """The fit is done."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(**self._data)

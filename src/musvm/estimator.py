@@ -31,7 +31,15 @@ from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._input.weights import row_caps
 from musvm._messages import warn_user
 from musvm._progress import FitProgress
-from musvm._sklearn import Interval, StrOptions, all_or_nothing, fit_context, safe_indexing
+from musvm._sklearn import (
+    CallbackSupportMixin,
+    FitEvents,
+    Interval,
+    StrOptions,
+    all_or_nothing,
+    fit_context,
+    safe_indexing,
+)
 from musvm.dual.decisions import leads, spread
 from musvm.dual.problem import UniversumLoss
 from musvm.dual.solution import Certificate
@@ -60,7 +68,7 @@ PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class UniversumSVC(ClassifierMixin, BaseEstimator):
+class UniversumSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Multiclass support vector machine that can learn from a universum.
 
     A universum is a set of points that belong to none of the classes. The classifier minimises
@@ -363,7 +371,13 @@ such arrays, default=None
         terms: dict[str, Any] = {"delta": self.delta, "universum_loss": self.universum_loss}
         seeded = self.random_state is not None
         problem = state_problem(kernel, data, blocks, caps, **terms)
+        events = FitEvents(self, X, y, self.max_iter)
         with FitProgress(self.tol, verbose=self.verbose) as progress:
+
+            def follow(n_rounds: int, gap: float) -> None:
+                progress.update(n_rounds, gap)
+                events.step("round", n_rounds=n_rounds, relative_gap=gap)
+
             solution = solve_points(
                 problem,
                 solver=self.solver,
@@ -371,13 +385,14 @@ such arrays, default=None
                 tol=self.tol,
                 max_iter=self.max_iter,
                 random_state=check_random_state(self.random_state) if seeded else None,
-                callback=progress.update,
+                callback=follow,
             )
         certain = not solution.converged or not problem.hides_a_gap(solution, self.tol)
         solution = replace(solution, converged=solution.converged and certain)
         alpha = blocks.shared_out(solution.alpha)
         self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
         self._report(solution)
+        events.end()
         return self
 
     def _read(self, X: Any, y: Any, universum: Any, *weights: Any) -> FitData:

@@ -215,6 +215,8 @@ def to_bytes(model: Any, summary: Mapping[str, Any] | None = None) -> bytes:
         hint = ""
         if _name(type(model)) in refused and hasattr(model, "best_estimator_"):
             hint = " Save its best_estimator_ instead."
+        elif any("_skl_callbacks" in vars(part) for part in fitted_parts(model)):
+            hint = " Remove its callbacks first, by set_callbacks()."
         raise ModelFileError(
             f"The model cannot be saved: it contains {', '.join(refused)}, and model files hold "
             f"no such type.{hint}",

@@ -315,8 +315,9 @@ def confusion_table(model: Described) -> Table | None:
     counts = np.zeros((L, L), dtype=int)
     np.add.at(counts, (shown.codes, model.left_out_labels), 1)
     columns = [Column("true class", names, names, is_numeric=False)]
-    columns += [column(f"given {name}", counts[:, k].tolist()) for k, name in enumerate(names)]
-    return Table(f"Labels of left-out points, {model_name(model)}", columns)
+    columns += [column(name, counts[:, k].tolist()) for k, name in enumerate(names)]
+    caption = f"Labels that left-out points are given, one column each, {model_name(model)}"
+    return Table(caption, columns)
 
 
 def path_table(plain: Described, path: list[Described], criterion: str) -> Table:

@@ -25,6 +25,8 @@ from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
 from musvm._progress import Progress
 from musvm._sklearn import (
+    CallbackSupportMixin,
+    FitEvents,
     Interval,
     StrOptions,
     all_or_nothing,
@@ -56,7 +58,7 @@ from musvm.solvers.choose import GRAM_LIMIT
 N_MATRICES = 3
 
 
-class UniversumSVCCV(ClassifierMixin, BaseEstimator):
+class UniversumSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """`UniversumSVC` that chooses its parameters itself.
 
     The search takes three steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM,
@@ -392,10 +394,15 @@ such arrays, default=None
         # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
         n_cells = self._n_cells(grid)
         n_tasks = 2 * n_cells if folds is None else n_cells * len(folds) + 1
+        events = FitEvents(self, X, y, None)
+
+        def follow(done: int) -> None:
+            events.step("task", n_done=done)
+
         with (
             one_blas_thread(),
             Pool(self.n_jobs) as pool,
-            Progress("Search", n_tasks, verbose=self.verbose) as progress,
+            Progress("Search", n_tasks, verbose=self.verbose, follow=follow) as progress,
         ):
             method = self._judge if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
@@ -411,6 +418,7 @@ such arrays, default=None
             best = cells[self.best_index_]
             fit = steps.final(best)
             progress.total = progress.done
+            events.end()
         self.classes_ = data.classes
         self.best_estimator_ = self._model(data, blocks, grid.kernels[best.spec.kernel], fit)
         self.n_iter_ = self.best_estimator_.n_iter_
