@@ -200,3 +200,17 @@ def test_what_needs_no_data_starts_without_the_libraries():
             check=True,
         )
         assert done.stdout.splitlines()[-1] == "[]", arguments
+
+
+@pytest.mark.parametrize("name", ["nan", "inf", "None", "NA"])
+def test_a_class_may_have_any_name(folder, name):
+    """Words that stand for no number elsewhere are labels where labels are read."""
+    text = (folder / "train.csv").read_text()
+    label = cli_tables.flowers()["species"].iloc[0]
+    (folder / "odd.csv").write_text(text.replace(label, name))
+    arguments = ["fit", "odd.csv", "--out", "odd.skops", "--select", "2", "--C", "1"]
+    result = CliRunner().invoke(app, [*arguments, "--kernel", "linear"])
+    assert result.exit_code == 0, result.output
+    predicted = CliRunner().invoke(app, ["predict", "odd.skops", "odd.csv"])
+    assert predicted.exit_code == 0, predicted.output
+    assert name in predicted.stdout.split()

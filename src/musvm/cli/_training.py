@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,11 +79,12 @@ def _checked_classes(train: Table) -> Any:
 
 
 def _is_measurement(label: str) -> bool:
-    """Whether a label is a number with decimals."""
+    """Whether a label is a number with decimals; "nan" and "inf" are words like any other."""
     try:
-        return not float(label).is_integer()
-    except (ValueError, OverflowError):
+        value = float(label)
+    except ValueError:
         return False
+    return math.isfinite(value) and not value.is_integer()
 
 
 def note_unseen(pipeline: Any, table: Table) -> None:
