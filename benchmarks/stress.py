@@ -7,7 +7,7 @@ Every seed is a problem: number of classes, loss, kernel, weights, Delta, C from
 points with duplicates, zero rows, collinear columns, offsets, scales from 1e-8 to 1e8, a single
 column or more columns than rows. It is fitted as users do, and on every path that takes it. Each
 fit is certified from outside (`musvm.verify`), in extended precision. Fits disagree if one has an
-objective below what another certifies that no model can have.
+objective below what another, converged, certifies that no model can have.
 
 With --log each seed is a line of JSON in the first of these files, seeds that are there already are
 not run again, and the table is that of all of them: run it in pieces, on several machines, for as
@@ -97,8 +97,10 @@ def outcomes(fits: dict[str, dict[str, Any]]) -> Counter:
     done = {path: fit for path, fit in fits.items() if "refused" not in fit}
     holding = [fit for fit in done.values() if fit["holds"]]
     lowest = min((fit["primal"] for fit in done.values()), default=0.0)
-    # A bound that is a difference of numbers far larger than it is worth their rounding.
-    bound = max((-fit["dual"] - ROUNDING * fit["primal"] for fit in holding), default=lowest)
+    # A fit that did not converge may be infeasible by a rounding of its caps; times decision values
+    # of 1e17 that is no bound on anything.
+    bounds = [-fit["dual"] - ROUNDING * fit["primal"] for fit in holding if fit["converged"]]
+    bound = max(bounds, default=lowest)
     unfinished = {path for path, fit in done.items() if not fit["converged"]}
     some_refused = 0 < len(done) < len(fits)
     counts = Counter({"fits": len(fits), "by auto": 1})
