@@ -1,6 +1,6 @@
 """The whole of MNIST on a GPU, next to the same machine's processor.
 
-    python benchmarks/gpu.py [--quick] [--only times|phases|search] [--sample FILE]
+    python benchmarks/gpu.py [--quick] [--only PART] [--sample FILE]
 
 times    What does a fit cost on tensors that lie on the GPU, to relative gaps of 1e-3 and 1e-5,
          with a universum, and on twice the points? Beside it the bare kernel matrix, our own path
@@ -8,6 +8,11 @@ times    What does a fit cost on tensors that lie on the GPU, to relative gaps o
 phases   Where does the time go, by device events and the host's clock, and what share of the
          measured matrix rate and bandwidth do kernel and update achieve?
 search   What does a search of the paper's size cost on tensors, and on arrays?
+scale    How do time, rounds and memory grow, to half a million points (shifted images)?
+repeats  Do ten large fits in a row in one process, and two processes at once, get their memory?
+million  A universum of a million points (blends of two images of different classes).
+
+The last three are run when asked for, and have pages of their own.
 
 It needs PyTorch, a GPU, and MNIST's four files in `mnist` in the data folder. Fits start from
 floats on the GPU and end with a model; a small fit before them starts PyTorch and its libraries.
@@ -16,6 +21,7 @@ floats on the GPU and end with a model; a small fit before them starts PyTorch a
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -32,7 +38,6 @@ from musvm.datasets import load_mnist
 from musvm.kernels import Kernel
 from musvm.solvers import working_set
 from musvm.solvers.backends.torch import DeviceRows, _Cache
-from musvm.solvers.backends.torch_newton import SupportMatrix
 
 C, GAMMA, DELTA = 10.0, 0.02, 0.1
 DEVICE = "cuda"
@@ -155,9 +160,8 @@ def recorded(phases: dict[str, list]) -> Iterator[None]:
     """Collect device events around the pieces of a fit, and seconds of what the host does."""
     pieces = [(_Cache, "__init__", "kernel"), (DeviceRows, "change", "update"),
               (DeviceRows, "survey", "survey"), (DeviceRows, "restart", "certificate"),
-              (DeviceRows, "block", "transfer of K_WW"), (DeviceRows, "support", "Newton steps"),
-              (SupportMatrix, "newton_step", "Newton steps"),
-              (SupportMatrix, "product", "Newton steps")]  # fmt: skip
+              (DeviceRows, "kernel_between", "transfer of K_WW"),
+              (DeviceRows, "newton_steps", "Newton steps")]  # fmt: skip
     kept = [(owner, name, getattr(owner, name)) for owner, name, _ in pieces]
     for owner, name, label in pieces:
         setattr(owner, name, _with_events(getattr(owner, name), phases[label]))
@@ -279,14 +283,146 @@ def measure_search(report: Report, file: str | None) -> None:
     report.add(table)
 
 
+# ---------------------------------------------------------------------------------------------
+# Half a million points, a million of the universum, and memory
+
+
+SHIFTS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
+COLUMNS = ("task", "points", "delta", "tol", "s", "rounds", "gap", "support vectors", "GiB")
+CONDITIONS = (
+    f"RBF, C = {C:g}, gamma = {GAMMA:g}; one run each on tensors of floats. GiB: the peak of what "
+    "PyTorch's allocator held, the data included."
+)
+
+
+def images(quick: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    X, y = load_mnist(data_file("mnist"), return_X_y=True)
+    n = 3000 if quick else len(X)
+    return on_device(X[:n], np.float32), on_device(y[:n], np.int64)
+
+
+def shifted(X: torch.Tensor, y: torch.Tensor, n_shifts: int) -> tuple[torch.Tensor, torch.Tensor]:
+    square = X.view(-1, 28, 28)
+    copies = [torch.roll(square, shift, (1, 2)).reshape(len(X), -1) for shift in SHIFTS[:n_shifts]]
+    return torch.cat(copies), y.repeat(n_shifts)
+
+
+def add_fit(
+    table: Table, task: str, X: torch.Tensor, y: torch.Tensor, U: torch.Tensor | None = None,
+    *, tol: float = 1e-3, delta: float = 0.0,
+) -> tuple[float, int]:  # fmt: skip
+    """One row of a table: seconds and rounds are returned."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    model = UniversumSVC(C, gamma=GAMMA, delta=delta, tol=tol)
+    took, _ = seconds(lambda: model.fit(X, y, universum=U))
+    n_support = len(model.support_) + len(model.universum_support_)
+    table.add(
+        task, len(X) + (0 if U is None else len(U)), "" if U is None else delta, f"{tol:g}", took,
+        model.n_iter_, f"{model.dual_gap_ / model.objective_:.1e}", n_support,
+        torch.cuda.max_memory_reserved() / 2**30,
+    )  # fmt: skip
+    print(table.rows[-1], flush=True)
+    return took, model.n_iter_
+
+
+def measure_scale(quick: bool) -> None:
+    report = _report("gpu-scale", "Half a million points on a GPU", quick)
+    table = Table("Growth with the number of points", COLUMNS, CONDITIONS)
+    X, y = images(quick)
+    add_fit(Table("", COLUMNS, ""), "warm-up", X[:4000], y[:4000], tol=1e-2)
+    known = y < 7
+    found = []
+    for n_shifts in (1, 2, 4, 9):
+        task = "shifted images" if n_shifts > 1 else "ten classes"
+        found.append(add_fit(table, task, *shifted(X, y, n_shifts)))
+    add_fit(table, "ten classes", X, y, tol=1e-5)
+    for delta in (0.1, 0.0):
+        add_fit(table, "seven classes, universum", X[known], y[known], X[~known], delta=delta)
+    sizes = np.log(len(X) * np.array([1, 2, 4, 9]))
+    growth = [np.polyfit(sizes, np.log(column), 1)[0] for column in zip(*found, strict=True)]
+    limits = {"60,000 to 1e-3": (0, 0.5), "240,000": (2, 4.0), "540,000": (3, 30.0),
+              "60,000 to 1e-5": (4, 1.0), "universum, Delta = 0.1": (5, 2.0),
+              "universum, Delta = 0": (6, 3.0)}  # fmt: skip
+    for name, (row, limit) in limits.items():
+        took = table.rows[row][4]
+        table.goal(f"{name} within {limit:g} s", took <= limit, f"{took:.2f} s")
+    memory = table.rows[3][-1]
+    table.goal("540,000 points within 80 GiB", memory <= 80.0, f"{memory:.1f} GiB")
+    table.goal("rounds do not grow with n", growth[1] < 0.1,
+               f"as n^{growth[1]:.2f}; time as n^{growth[0]:.2f}")  # fmt: skip
+    report.add(table)
+    report.store()
+
+
+def measure_million(quick: bool) -> None:
+    report = _report("gpu-million", "A universum of a million points on a GPU", quick)
+    table = Table("Blends of two images of different classes", COLUMNS, CONDITIONS)
+    X, y = images(quick)
+    generator = torch.Generator(device=DEVICE).manual_seed(0)
+    m = 20_000 if quick else 1_000_000
+    first, second = torch.randint(len(X), (2, 2 * m), generator=generator, device=DEVICE)
+    differ = (y[first] != y[second]).nonzero()[:m, 0]
+    U = 0.5 * (X[first[differ]] + X[second[differ]])
+    for delta in (1.0, 0.5):
+        add_fit(table, "ten classes, blends", X, y, U, delta=delta)
+    report.add(table)
+    report.store()
+
+
+def fit_some(n_fits: int, quick: bool) -> list[float]:
+    """Seconds of large fits in a row, whose kernel matrices differ in size."""
+    X, y = images(quick)
+    found = []
+    for k in range(n_fits):
+        n = len(X) - 2000 * (n_fits - k) // n_fits
+        some, labels = shifted(X[:n], y[:n], 2)
+        some, labels = (some[:90_000], labels[:90_000]) if k % 2 else (some, labels)
+        model = UniversumSVC(C, gamma=GAMMA, tol=1e-2)
+        found.append(seconds(lambda m=model, a=some, b=labels: m.fit(a, b))[0])
+        if not model.converged_:
+            raise AssertionError(f"fit {k} did not converge")
+    return found
+
+
+def measure_repeats(quick: bool) -> None:
+    report = _report("gpu-repeats", "Several fits and processes on one GPU", quick)
+    table = Table(
+        "Fits of 90,000 to 120,000 points to a gap of 1e-2", ("where", "fits", "seconds"),
+        f"RBF, C = {C:g}, gamma = {GAMMA:g}; kernel matrices of different sizes, one after the "
+        "other, and in two processes at once. Every fit converged, none ran out of memory.",
+    )  # fmt: skip
+    torch.cuda.empty_cache()
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(2) as pool:
+        both = pool.starmap(fit_some, [(3, quick)] * 2, chunksize=1)
+    for name, found in (("one process", fit_some(10, quick)), ("first of two", both[0]),
+                        ("second of two", both[1])):  # fmt: skip
+        table.add(name, len(found), " ".join(f"{took:.2f}" for took in found))
+        print(table.rows[-1], flush=True)
+    report.add(table)
+    report.store()
+
+
+def _report(name: str, title: str, quick: bool) -> Report:
+    report = Report(name, title, quick=quick)
+    report.machine["GPU"] = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
+    return report
+
+
+OWN_PAGES = {"scale": measure_scale, "repeats": measure_repeats, "million": measure_million}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="6,000 points")
-    parser.add_argument("--only", choices=["times", "phases", "search"])
+    parser.add_argument("--only", choices=["times", "phases", "search", *OWN_PAGES])
     parser.add_argument("--sample", help="an .npz of X, y and universum for the search")
     arguments = parser.parse_args()
-    report = Report("gpu", "MNIST on a GPU", quick=arguments.quick)
-    report.machine["GPU"] = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
+    if arguments.only in OWN_PAGES:
+        OWN_PAGES[arguments.only](arguments.quick)
+        return
+    report = _report("gpu", "MNIST on a GPU", arguments.quick)
     if arguments.only != "search":
         all_tasks = tasks(arguments.quick)
         Task("", all_tasks[0].X[:4000], all_tasks[0].y[:4000], None).fit(1e-2, on_gpu=True)

@@ -35,16 +35,17 @@ from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
 from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
 from musvm.solvers.backends.torch_newton import SupportMatrix, newton_steps
 
-# On a GPU a Newton step is worth so many rounds, and working sets are smaller than the host's:
-# Newton steps see to what they miss, and rounds are short.
-NEWTON_EVERY = 10
-GPU_SIZE = 1000
+# On a GPU Newton steps are worth so many rounds; they see to what working sets of this size miss.
+NEWTON_EVERY = 20
+GPU_SIZE = 1500
 # Its rounds are short: descent on the host is what takes the time.
 GPU_LOOSENESS = 0.3
 # Of the memory that is free, this much is left to products, sorting and other people.
 SPARED = 0.4
 # Rows that are copied at a time; changes of more than one in so many rows copy none.
 ROWS_A_PIECE, MANY = 1024, 4
+# K between support vectors goes back to the device, and is not kept for later, from this size on.
+KEPT_BYTES = 4e9
 # Points of which a look copies the features at a time.
 POINTS_A_LOOK = 2**16
 
@@ -123,6 +124,8 @@ class DeviceRows:
             release(self._device)
             return
         del support
+        if 4.0 * len(S) ** 2 > KEPT_BYTES:
+            release(self._device)
         self._set(S, moved)
 
     def restart(self, alpha: FloatArray) -> None:

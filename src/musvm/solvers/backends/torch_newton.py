@@ -38,8 +38,10 @@ RIDGE = 1e-6
 # The sample of the preconditioner: at most so many, and one of so many support vectors.
 MAX_SAMPLE, ONE_OF = 2048, 4
 # The most steps in a row, and the share of the last one's drop of D that is worth another.
-MAX_STEPS, WORTH = 4, 0.1
+MAX_STEPS, WORTH = 2, 0.1
 MAX_HALVINGS = 6
+# Rows that are rounded at a time.
+ROWS_A_PIECE = 1024
 
 
 class TensorFace(NamedTuple):
@@ -86,7 +88,10 @@ class _Quick:
 
     def __init__(self, A: Tensor) -> None:
         self._scale = torch.stack(A.aminmax()).abs().max().clamp(min=torch.finfo(A.dtype).tiny)
-        self._A = (A / self._scale).half()
+        self._A = torch.empty_like(A, dtype=torch.float16)
+        # In pieces: a whole quotient would be a second matrix of floats.
+        for part, rounded in zip(A.split(ROWS_A_PIECE), self._A.split(ROWS_A_PIECE), strict=True):
+            rounded.copy_(part / self._scale)
 
     def __call__(self, v: Tensor) -> Tensor:
         # Sums of a million products stay below the largest half float.
