@@ -68,7 +68,162 @@ PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class UniversumSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class ModelMethods(ClassifierMixin):
+    """What a fitted model answers: for every estimator with a `model_`, a kernel and a label."""
+
+    kernel: Any
+    universum_label: Any
+    model_: FittedModel
+
+    def _decision_values(self, X: Any) -> Any:
+        """f_l(x), (n_samples, n_classes); a tensor of PyTorch on its device if X is a tensor."""
+        check_is_fitted(self)
+        if tensors.is_tensor(X):
+            from musvm._input import on_device
+
+            return self.model_.decision_values(on_device.points_for(self, X))
+        points = validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=np.float64,
+            order="C",
+        )
+        return self.model_.decision_values(points)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Decision values.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points. For a precomputed kernel, the kernel between them and all rows of the
+            fit.
+
+        Returns
+        -------
+        decision : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            :math:`f_l(x)` for every class. For two classes :math:`f_1(x) - f_0(x)`, positive
+            where `classes_[1]` is predicted.
+        """
+        F = self._decision_values(X)
+        return tensors.give_back(F[:, 1] - F[:, 0] if F.shape[1] == 2 else F, X)
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of the largest decision value.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        F = self._decision_values(X)
+        return tensors.give_back(self.model_.labels(F), X)
+
+    def projections(self, X: Any) -> FloatArray:
+        """Lead of every class over the best of the others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        projections : ndarray of shape (n_samples, n_classes)
+            :math:`f_k(x) - \\max_{l \\ne k} f_l(x)` for every class k: at least 1 where x is on
+            its side of the margin of class k, positive where k is predicted.
+        """
+        return tensors.give_back(leads(self._decision_values(X)), X)
+
+    def universum_score(self, X: Any) -> FloatArray:
+        """How much points look like the classes rather than like the universum.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        Returns
+        -------
+        score : ndarray of shape (n_samples,)
+            :math:`\\max_l f_l(x) - \\min_l f_l(x)`, the spread of the decision values over the
+            classes. Training holds it below `delta` on the universum and at 1 or more on the
+            classes, as far as the losses allow.
+        """
+        return tensors.give_back(spread(self._decision_values(X)), X)
+
+    def certified(self, X: Any) -> BoolArray:
+        """Which predicted labels the duality gap guarantees to be those of the exact optimum.
+
+        However early the solver stopped, differences of decision values are no further than
+        :math:`\\sqrt{2 \\, gap \\, k(x, x)}` from the optimum's: a label that leads by more is
+        certain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`. The kernel must be positive semi-definite, and
+            not precomputed.
+
+        Returns
+        -------
+        certified : ndarray of shape (n_samples,)
+            Whether `predict` gives the label of the exact optimum.
+        """
+        ahead = tensors.to_host(leads(self._decision_values(X))).max(axis=1)
+        kernel = self.model_.kernel
+        if kernel.is_precomputed:
+            raise ValueError(
+                "Labels of a precomputed kernel cannot be certified: k(x, x) is not known."
+            )
+        if not (kernel.is_psd_by_construction or callable(kernel.name)):
+            raise ValueError(
+                f"Labels of kernel={kernel.name!r} cannot be certified: it is not positive "
+                "semi-definite."
+            )
+        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64}
+        points = validate_data(self, tensors.to_host(X), reset=False, **options)
+        return is_certified(ahead, self.model_.certificate.gap, kernel.diagonal(points))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that belong to a class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points, as in `decision_function`.
+
+        y : array-like of shape (n_samples,)
+            True labels. Rows of `universum_label` are left out.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        score : float
+            Share of the rows, by weight, that are predicted correctly.
+        """
+        y, sample_weight = tensors.to_host(y), tensors.to_host(sample_weight)
+        check_consistent_length(X, y, sample_weight)
+        y = column_or_1d(y)
+        judged = np.flatnonzero(~reading.is_universum(y, self.universum_label))
+        if not len(judged):
+            raise ValueError("y holds only the universum label, so there is nothing to score.")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
+        points = tensors.take(X, judged) if tensors.is_tensor(X) else safe_indexing(X, judged)
+        predicted = tensors.to_host(self.predict(points))
+        return float(accuracy_score(y[judged], predicted, sample_weight=weight))
+
+
+class UniversumSVC(CallbackSupportMixin, ModelMethods, BaseEstimator):
     """Multiclass support vector machine that can learn from a universum.
 
     A universum is a set of points that belong to none of the classes. The classifier minimises
@@ -520,123 +675,6 @@ such arrays, default=None
     # -----------------------------------------------------------------------------------------
     # Using the model
 
-    def _decision_values(self, X: Any) -> Any:
-        """f_l(x), (n_samples, n_classes); a tensor of PyTorch on its device if X is a tensor."""
-        check_is_fitted(self)
-        if tensors.is_tensor(X):
-            from musvm._input import on_device
-
-            return self.model_.decision_values(on_device.points_for(self, X))
-        points = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=np.float64,
-            order="C",
-        )
-        return self.model_.decision_values(points)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Decision values.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points. For a precomputed kernel, the kernel between them and all rows of the
-            fit.
-
-        Returns
-        -------
-        decision : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            :math:`f_l(x)` for every class. For two classes :math:`f_1(x) - f_0(x)`, positive
-            where `classes_[1]` is predicted.
-        """
-        F = self._decision_values(X)
-        return tensors.give_back(F[:, 1] - F[:, 0] if F.shape[1] == 2 else F, X)
-
-    def predict(self, X: Any) -> Any:
-        """Predict the class of the largest decision value.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        F = self._decision_values(X)
-        return tensors.give_back(self.model_.labels(F), X)
-
-    def projections(self, X: Any) -> FloatArray:
-        """Lead of every class over the best of the others.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        projections : ndarray of shape (n_samples, n_classes)
-            :math:`f_k(x) - \\max_{l \\ne k} f_l(x)` for every class k: at least 1 where x is on
-            its side of the margin of class k, positive where k is predicted.
-        """
-        return tensors.give_back(leads(self._decision_values(X)), X)
-
-    def universum_score(self, X: Any) -> FloatArray:
-        """How much points look like the classes rather than like the universum.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        score : ndarray of shape (n_samples,)
-            :math:`\\max_l f_l(x) - \\min_l f_l(x)`, the spread of the decision values over the
-            classes. Training holds it below `delta` on the universum and at 1 or more on the
-            classes, as far as the losses allow.
-        """
-        return tensors.give_back(spread(self._decision_values(X)), X)
-
-    def certified(self, X: Any) -> BoolArray:
-        """Which predicted labels the duality gap guarantees to be those of the exact optimum.
-
-        However early the solver stopped, differences of decision values are no further than
-        :math:`\\sqrt{2 \\, gap \\, k(x, x)}` from the optimum's: a label that leads by more is
-        certain.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`. The kernel must be positive semi-definite, and
-            not precomputed.
-
-        Returns
-        -------
-        certified : ndarray of shape (n_samples,)
-            Whether `predict` gives the label of the exact optimum.
-        """
-        ahead = tensors.to_host(leads(self._decision_values(X))).max(axis=1)
-        kernel = self.model_.kernel
-        if kernel.is_precomputed:
-            raise ValueError(
-                "Labels of a precomputed kernel cannot be certified: k(x, x) is not known."
-            )
-        if not (kernel.is_psd_by_construction or callable(kernel.name)):
-            raise ValueError(
-                f"Labels of kernel={kernel.name!r} cannot be certified: it is not positive "
-                "semi-definite."
-            )
-        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64}
-        points = validate_data(self, tensors.to_host(X), reset=False, **options)
-        return is_certified(ahead, self.dual_gap_, kernel.diagonal(points))
-
     @property
     def predict_proba(self) -> Any:
         """Absent; the error says how to get probabilities by calibration."""
@@ -645,33 +683,3 @@ such arrays, default=None
             "sklearn.calibration.CalibratedClassifierCV(UniversumSVC(), ensemble=False)"
             ".fit(X, y, universum=(U,))."
         )
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that belong to a class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        y : array-like of shape (n_samples,)
-            True labels. Rows of `universum_label` are left out.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights.
-
-        Returns
-        -------
-        score : float
-            Share of the rows, by weight, that are predicted correctly.
-        """
-        y, sample_weight = tensors.to_host(y), tensors.to_host(sample_weight)
-        check_consistent_length(X, y, sample_weight)
-        y = column_or_1d(y)
-        judged = np.flatnonzero(~reading.is_universum(y, self.universum_label))
-        if not len(judged):
-            raise ValueError("y holds only the universum label, so there is nothing to score.")
-        weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        points = tensors.take(X, judged) if tensors.is_tensor(X) else safe_indexing(X, judged)
-        predicted = tensors.to_host(self.predict(points))
-        return float(accuracy_score(y[judged], predicted, sample_weight=weight))

@@ -8,19 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
 from musvm._input.mistakes import warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_far_outside
 from musvm._input.reading import FitData
-from musvm._input.tensors import BoolArray, FloatArray
 from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
 from musvm._progress import Progress
@@ -35,7 +34,7 @@ from musvm._sklearn import (
 )
 from musvm._threads import one_blas_thread
 from musvm.dual.problem import UniversumLoss
-from musvm.estimator import PARAMETER_CONSTRAINTS, UniversumSVC
+from musvm.estimator import PARAMETER_CONSTRAINTS, ModelMethods, UniversumSVC
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
 from musvm.loo.methods import METHODS
 from musvm.model import FittedModel
@@ -58,7 +57,7 @@ from musvm.solvers.choose import GRAM_LIMIT
 N_MATRICES = 3
 
 
-class UniversumSVCCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class UniversumSVCCV(CallbackSupportMixin, ModelMethods, BaseEstimator):
     """`UniversumSVC` that chooses its parameters itself.
 
     The search takes three steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM,
@@ -631,117 +630,8 @@ such arrays, default=None
                 )
         return folds
 
-    # -----------------------------------------------------------------------------------------
-    # Using the model
-
-    def _fitted(self, X: Any) -> UniversumSVC:
-        """The model, once X has been found to be like the data of the fit."""
-        check_is_fitted(self)
-        if tensors.is_tensor(X):
-            # The model examines it where it is.
-            return self.best_estimator_
-        validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=np.float64,
-        )
-        return self.best_estimator_
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Decision values of `best_estimator_`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points. For a precomputed kernel, the kernel between them and all rows of the
-            fit.
-
-        Returns
-        -------
-        decision : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            As `UniversumSVC.decision_function`.
-        """
-        return self._fitted(X).decision_function(X)
-
-    def predict(self, X: Any) -> Any:
-        """Predict classes with `best_estimator_`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        return self._fitted(X).predict(X)
-
-    def projections(self, X: Any) -> FloatArray:
-        """Lead of every class over the best of the others, by `best_estimator_`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        projections : ndarray of shape (n_samples, n_classes)
-            As `UniversumSVC.projections`.
-        """
-        return self._fitted(X).projections(X)
-
-    def universum_score(self, X: Any) -> FloatArray:
-        """How much points look like the classes, by `best_estimator_`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        score : ndarray of shape (n_samples,)
-            As `UniversumSVC.universum_score`.
-        """
-        return self._fitted(X).universum_score(X)
-
-    def certified(self, X: Any) -> BoolArray:
-        """Which labels of `best_estimator_` the duality gap guarantees to be the exact optimum's.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        Returns
-        -------
-        certified : ndarray of shape (n_samples,)
-            As `UniversumSVC.certified`.
-        """
-        return self._fitted(X).certified(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of `best_estimator_` on the rows that belong to a class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points, as in `decision_function`.
-
-        y : array-like of shape (n_samples,)
-            True labels. Rows of `universum_label` are left out.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights.
-
-        Returns
-        -------
-        score : float
-            Share of the rows, by weight, that are predicted correctly.
-        """
-        return self._fitted(X).score(X, y, sample_weight)
+    @property
+    def model_(self) -> FittedModel:  # type: ignore[override]
+        """The model of `best_estimator_`, which answers for the search."""
+        fitted: FittedModel = self.best_estimator_.model_
+        return fitted

@@ -331,9 +331,12 @@ def _finished(
 
 
 def _joined(*solutions: DualSolution | None) -> DualSolution:
-    """The best of some solutions, with the rounds of all; the last of equals."""
+    """The best of some solutions, with the rounds of all.
+
+    Far from the optimum relative gaps are infinite; the gap itself still says which is better.
+    """
     found = [solution for solution in solutions if solution is not None]
-    best = min(reversed(found), key=lambda solution: solution.relative_gap)
+    best = min(reversed(found), key=lambda solution: (solution.relative_gap, solution.gap))
     return replace(
         best,
         n_rounds=sum(solution.n_rounds for solution in found),
