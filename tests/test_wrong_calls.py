@@ -72,6 +72,15 @@ def test_as_many_universum_points_as_training_points_are_fine_elsewhere():
     GridSearchCV(made, {}, cv=3).fit(X, Y)  # which trains on 20 points
 
 
+def test_calibration_as_the_last_step_of_a_pipeline():
+    last = CalibratedClassifierCV(UniversumSVC(), ensemble=False)
+    inside = make_universum_pipeline(StandardScaler(), last)
+    with pytest.raises(ValueError, match="Put the pipeline into CalibratedClassifierCV instead"):
+        inside.fit(X, Y, universum=U)
+    outside = CalibratedClassifierCV(pipeline(), ensemble=False)
+    assert outside.fit(X, Y, universum=(U,)).predict_proba(X).shape == (30, 3)
+
+
 def test_rejection_without_its_label():
     with pytest.raises(ValueError, match="no class, such as reject_label=-1"):
         RejectingClassifier(UniversumSVC()).fit(X, Y)

@@ -107,8 +107,11 @@ default=None
                 f"Pass universum=..., not {name}__universum=...: it goes through every step."
             )
         if universum is not None and not has_fit_parameter(last, "universum"):
+            inner = getattr(last, "estimator", None)
+            learns = inner is not None and has_fit_parameter(inner, "universum")
+            hint = f" Put the pipeline into {type(last).__name__} instead." if learns else ""
             raise ValueError(
-                f"The last step, {type(last).__name__}, does not learn from a universum."
+                f"The last step, {type(last).__name__}, does not learn from a universum.{hint}"
             )
         if universum is None or routing_enabled():
             return super().fit(X, y, **params, **_given(universum))
