@@ -50,17 +50,18 @@ from musvm.solvers.working_set import solve_by_working_sets
 Solver = Literal["auto", "gram", "working-set", "linear", "interior"]
 
 GRAM_LIMIT = 3000
-# The interior-point method takes over up to so many equations, r (L - 1), and no more than there
+# The interior-point method comes first up to so many equations, r (L - 1), and no more than there
 # are points, where these are so many times as many as columns. With more columns the Gram matrix
 # has few small eigenvalues, and Newton steps need few rounds.
-MOST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 2500, 2, 20
+FIRST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 1200, 2, 20
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 20
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Where nothing else gets there, so many equations are better than none.
-LAST_EQUATIONS = 5000
+# Where Newton steps on faces crawl, interior points are taken for all rows up to so many equations;
+# where nothing else gets there, so many are better than none.
+MOST_EQUATIONS, LAST_EQUATIONS = 2500, 5000
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
 # hundredths of a second, and about one.
 LEAST_WORK, MOST_WORK = 1e9, 3e10
@@ -139,7 +140,7 @@ def choose(
 
 def most_columns(n_points: int, n_classes: int) -> int:
     """With how many columns the interior-point method is the one to take."""
-    most_equations = min(MOST_EQUATIONS, n_points)
+    most_equations = min(FIRST_EQUATIONS, n_points)
     return min(most_equations // (n_classes - 1), n_points // POINTS_PER_COLUMN)
 
 
