@@ -168,11 +168,10 @@ def test_one_sweep_over_many_points_hears_an_interrupt(interrupt_after):
     stops = starts + d
     alpha, V = np.zeros((n, L)), zero_weights(d, L, np.float64)
     y, order = np.arange(n) % L, np.arange(n)
-    interrupt_after(0.01)
+    caps, squares = np.ones(n), np.full(n, 50.0)
+    # Long after the sweep has begun, long before it would end.
+    interrupt_after(0.05)
     with pytest.raises(KeyboardInterrupt):
-        sweep(
-            data, columns, starts, stops, True, V, alpha, y, np.ones(n), np.full(n, 50.0),
-            0.0, False, order,
-        )  # fmt: skip
+        sweep(data, columns, starts, stops, True, V, alpha, y, caps, squares, 0.0, False, order)
     assert np.any(alpha[0] != 0.0)
     assert not np.any(alpha[-1] != 0.0), "the sweep came to its end"

@@ -223,7 +223,7 @@ class ModelMethods(ClassifierMixin):
         return float(accuracy_score(y[judged], predicted, sample_weight=weight))
 
 
-class UniversumSVC(CallbackSupportMixin, ModelMethods, BaseEstimator):
+class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
     """Multiclass support vector machine that can learn from a universum.
 
     A universum is a set of points that belong to none of the classes. The classifier minimises

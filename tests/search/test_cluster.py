@@ -119,6 +119,16 @@ def test_tasks_that_are_lost_again_and_again_are_given_up():
     assert n_calls == 1 + MAX_LOSSES
 
 
+def test_a_result_that_comes_twice_counts_once(monkeypatch):
+    """As Dask may send it: done by a worker that died afterwards, and again by another."""
+    with Pool(None) as pool:
+        monkeypatch.setattr(
+            pool, "_parallel", lambda tasks: (pair for pair in [(0, "a"), (0, "b"), (1, "c")])
+        )
+        assert list(pool.run(str, [("x",), ("y",)])) == [(0, "a"), (1, "c")]
+        monkeypatch.undo()
+
+
 @pytest.fixture(scope="module")
 def ray_cluster():
     ray = pytest.importorskip("ray", reason="Ray is not installed")

@@ -57,7 +57,7 @@ from musvm.solvers.choose import GRAM_LIMIT
 N_MATRICES = 3
 
 
-class UniversumSVCCV(CallbackSupportMixin, ModelMethods, BaseEstimator):
+class UniversumSVCCV(ModelMethods, CallbackSupportMixin, BaseEstimator):
     """`UniversumSVC` that chooses its parameters itself.
 
     The search takes three steps. Step (a) chooses C and the kernel's `gamma` for the plain SVM,

@@ -11,6 +11,7 @@ cancelled. They are sent again, with their arguments.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
@@ -42,18 +43,32 @@ class Pool:
     def run(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
     ) -> Iterator[tuple[int, Any]]:
-        """(k, function(*arguments[k])) for every k, as soon as it is known."""
+        """(k, function(*arguments[k])) for every k, as soon as it is known.
+
+        A task that was done when its worker died may be done again: the first result counts.
+        """
         left = dict(enumerate(arguments))
         for losses_left in range(MAX_LOSSES, -1, -1):
             tasks = [delayed(_numbered)(function, k, *args) for k, args in left.items()]
+            results = self._parallel(tasks)
             try:
-                for k, result in self._parallel(tasks):
-                    del left[k]
-                    yield k, result
-                return
+                for k, result in results:
+                    if left.pop(k, None) is not None:
+                        yield k, result
             except CancelledError:
+                _close(results)
                 if not losses_left:
                     raise
+            if not left:
+                return
+
+
+def _close(results: Any) -> None:
+    """End a generator of results; joblib warns of those that nobody took, which are done again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        if hasattr(results, "close"):
+            results.close()
 
 
 def _numbered(function: Callable[..., Any], k: int, *arguments: Any) -> tuple[int, Any]:
