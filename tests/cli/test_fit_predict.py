@@ -542,3 +542,58 @@ def test_the_search_as_a_whole_is_cross_validated_on_request(folder):
     many = run("fit", "train.csv", "--nested", "26", "--force", *FIXED)
     assert many.exit_code == 1
     assert "the smallest class has 25 rows" in many.stderr
+
+
+# ---------------------------------------------------------------------------------------------
+# Searches that are interrupted
+
+
+def interrupting_after(n_fits, monkeypatch):
+    """Ctrl-C in the place of a fit, once so many are done."""
+    from musvm.search import run as running
+
+    original, done = running.fit_cell, []
+
+    def fit_cell(*arguments):
+        if len(done) == n_fits:
+            raise KeyboardInterrupt
+        done.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(running, "fit_cell", fit_cell)
+    return done
+
+
+def test_an_interrupted_search_goes_on_where_it_was(folder, monkeypatch):
+    command = ["fit", "train.csv", "--universum", "others.csv", *FIXED]
+    assert run(*command, "--out", "whole.skops").exit_code == 0
+    with monkeypatch.context() as patched:
+        interrupting_after(3, patched)
+        result = run(*command, "--memory", "kept")
+    assert result.exit_code == 130
+    assert re.search(r"interrupted; \d+ finished fits? kept in kept: the same", result.stderr)
+    assert not (folder / "model.skops").exists()
+    with monkeypatch.context() as patched:
+        all_fits = interrupting_after(10**6, patched)
+        assert run(*command, "--out", "again.skops").exit_code == 0
+    with monkeypatch.context() as patched:
+        fits_left = interrupting_after(10**6, patched)
+        assert run(*command, "--memory", "kept").exit_code == 0
+    assert 0 < len(fits_left) < len(all_fits)
+    models = (musvm.load(name) for name in ("whole.skops", "model.skops"))
+    first, second = (model[-1].dual_coef_ for model in models)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_an_interrupted_search_without_memory_says_how_to_keep_it(folder, monkeypatch):
+    interrupting_after(1, monkeypatch)
+    result = run("fit", "train.csv", "--universum", "others.csv", *FIXED)
+    assert result.exit_code == 130
+    assert "nothing is kept; with --memory DIR" in result.stderr
+    assert files(folder) == TABLES
+
+
+def test_a_memory_that_is_a_file_is_refused_in_one_line(folder):
+    result = run("fit", "train.csv", *FIXED, "--memory", "others.csv")
+    assert result.exit_code == 1
+    assert "--memory others.csv: cannot be used" in result.stderr

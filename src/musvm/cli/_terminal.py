@@ -27,13 +27,13 @@ Item = TypeVar("Item")
 LONGEST_MESSAGE = 1000
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = 1) -> NoReturn:
     """End with one line on stderr, whatever other libraries have quoted in it."""
     line = printable(message)
     if len(line) > LONGEST_MESSAGE:
         line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 2 :]}"
     typer.echo(f"Error: {line}", err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(status)
 
 
 def note(message: str) -> None:

@@ -6,12 +6,16 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from musvm.cli._terminal import fail, in_the_shell, note
+from musvm.cli._terminal import counted, fail, in_the_shell, note
 from musvm.cli.tables import Table, classes_of, listed, preparation, require_usable, shown
+
+# The status that shells give a command that Ctrl-C ended.
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,23 @@ def search(data: Prepared, parameters: Mapping[str, Any], *, with_universum: boo
         return made.fit(data.X, data.y, universum=data.universum if with_universum else None)
     except ValueError as error:
         fail(in_the_shell(" ".join(str(error).split())))
+    except OSError as error:
+        if parameters.get("memory") is None:
+            raise
+        fail(f"--memory {parameters['memory']}: cannot be used: {error.strerror or error}")
+    except KeyboardInterrupt:
+        fail(_after_interrupt(parameters.get("memory")), status=INTERRUPTED)
+
+
+def _after_interrupt(memory: Path | None) -> str:
+    """What Ctrl-C leaves, in one sentence."""
+    if memory is None:
+        return "interrupted, nothing is kept; with --memory DIR the same command would go on"
+    n_kept = sum(path.is_file() for path in memory.rglob("*"))
+    return (
+        f"interrupted; {counted(n_kept, 'finished fit')} kept in {memory}: the same command goes "
+        "on from there"
+    )
 
 
 def nested_error(data: Prepared, parameters: Mapping[str, Any], folds: int) -> dict[str, Any]:

@@ -82,6 +82,12 @@ def fit(
             min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
         ),
     ] = 0,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep what is finished here: the same command goes on from there."
+        ),
+    ] = None,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
     report: Annotated[
@@ -117,6 +123,7 @@ def fit(
         "universum_loss": loss.value,
         "criterion": options.criterion(select),
         "n_jobs": jobs,
+        "memory": memory,
     }
     layout = training_layout(
         target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
