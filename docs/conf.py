@@ -68,7 +68,8 @@ copybutton_prompt_is_regexp = True
 autodoc_typehints = "none"  # the docstrings say more
 autodoc_default_options = {
     # scikit-learn adds these to every estimator.
-    "exclude-members": "set_fit_request, set_score_request, set_split_request",
+    "exclude-members": "set_fit_request, set_score_request, set_split_request, "
+    "get_metadata_routing, get_params, set_params",
 }
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"

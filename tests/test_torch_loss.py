@@ -138,3 +138,22 @@ def test_the_example_ends_in_a_certified_svm():
     # Guessing gives a quarter.
     assert network > 0.8
     assert exact > 0.8
+
+
+@pytest.mark.parametrize(
+    ("values", "targets", "said"),
+    [
+        (torch.zeros(2, 3), torch.tensor([0, 3]), "targets must be below 3"),
+        (torch.zeros(2, 1), torch.tensor([0, 0]), "needs a row and two classes"),
+        (torch.zeros(0, 3), torch.zeros(0, dtype=torch.long), "needs a row and two classes"),
+        (np.zeros((2, 3)), torch.tensor([0, 1]), "must be tensors"),
+    ],
+)
+def test_batches_that_cannot_be_meant_are_refused(values, targets, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        UniversumHingeLoss()(values, targets)
+
+
+def test_a_weight_in_words_is_refused_with_the_number_to_give():
+    with pytest.raises(ValueError, match=r"n / \(m L\)"):
+        UniversumHingeLoss(universum_weight="balanced")

@@ -38,7 +38,9 @@ class UniversumHingeLoss(nn.Module):
         How far the decision values of a universum point may spread at no cost; not negative.
 
     universum_weight : float, default=1.0
-        Factor of the universum's losses, C*/C; not negative.
+        Factor of the universum's losses, C*/C; not negative. A batch has no balance of its own:
+        with n training and m universum points of L classes in all, n / (m L) is what
+        :class:`~musvm.UniversumSVC` calls balanced. A much larger one may undo the training.
 
     universum_loss : {'sum', 'max'}, default='sum'
         'sum' is eq. (4) of the paper, 'max' is eq. (2); see :class:`~musvm.UniversumSVC`.
@@ -66,6 +68,11 @@ class UniversumHingeLoss(nn.Module):
         reduction: str = "mean",
     ) -> None:
         super().__init__()
+        if isinstance(universum_weight, str):
+            raise ValueError(
+                f"universum_weight must be a number, got {universum_weight!r}: a batch does not "
+                "know the data set; the balanced weight is n / (m L)."
+            )
         if not (delta >= 0 and universum_weight >= 0):
             raise ValueError("delta and universum_weight must not be negative.")
         if universum_loss not in ("sum", "max"):
@@ -101,6 +108,8 @@ class UniversumHingeLoss(nn.Module):
             The loss, by `reduction`.
         """
         F = decision_values
+        if not (isinstance(F, Tensor) and isinstance(targets, Tensor)):
+            raise TypeError("decision_values and targets must be tensors of PyTorch.")
         if F.ndim != 2 or targets.shape != F.shape[:1]:
             raise ValueError(
                 "decision_values must be (n, n_classes) and targets (n,), got "
@@ -108,7 +117,15 @@ class UniversumHingeLoss(nn.Module):
             )
         if targets.is_floating_point() or targets.is_complex():
             raise TypeError(f"targets must be integers, got {targets.dtype}.")
-        own = nn.functional.one_hot(targets.long().clamp(min=0), F.shape[1])
+        n_classes = F.shape[1]
+        if n_classes < 2 or len(targets) == 0:
+            raise ValueError(f"A batch needs a row and two classes, got {tuple(F.shape)}.")
+        if targets.max() >= n_classes:
+            raise ValueError(
+                f"targets must be below {n_classes}, the number of columns of decision_values, got "
+                f"{int(targets.max())}."
+            )
+        own = nn.functional.one_hot(targets.long().clamp(min=0), n_classes)
         hinge = (F + (1 - own)).amax(1) - (F * own).sum(1)
         excess = (F.amax(1, keepdim=True) - F - self.delta).clamp(min=0)
         universum = excess.sum(1) if self.universum_loss == "sum" else excess.amax(1)

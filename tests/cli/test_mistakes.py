@@ -214,3 +214,22 @@ def test_a_class_may_have_any_name(folder, name):
     predicted = CliRunner().invoke(app, ["predict", "odd.skops", "odd.csv"])
     assert predicted.exit_code == 0, predicted.output
     assert name in predicted.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "train.csv", "--out", "train.csv"],
+        ["fit", "train.csv", "--universum", "others.csv", "--out", "./others.csv"],
+        ["fit", "train.csv", "--out", "one.skops", "--report", "one.skops"],
+    ],
+)
+def test_no_file_of_a_command_replaces_another(arguments, tmp_path, monkeypatch):
+    """Not even with --force: it would cost the table, or the model."""
+    cli_tables.write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    result = CliRunner().invoke(app, [*arguments, "--force"])
+    assert result.exit_code == 2
+    assert "another file of this command" in " ".join(result.stderr.split())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -248,8 +248,13 @@ def apply_model(model: Any, table: Table, path: Path) -> Values:
 # Output
 
 
-def check_writable(path: Path, *, force: bool, option: str) -> None:
-    """Find out before the work, not after it, that a file cannot be written."""
+def check_writable(
+    path: Path, *, force: bool, option: str, in_use: Iterable[str | Path] = ()
+) -> None:
+    """Find out before the work, not after it, that a file cannot be written.
+
+    Files `in_use`, read or written by the same command, are never replaced.
+    """
     try:
         is_folder, has_folder = path.is_dir(), path.absolute().parent.is_dir()
         exists = path.exists()
@@ -260,6 +265,10 @@ def check_writable(path: Path, *, force: bool, option: str) -> None:
         raise typer.BadParameter(f"{path} is a folder", param_hint=option)
     if not has_folder:
         raise typer.BadParameter(f"no such folder: {path.parent}", param_hint=option)
+    if any(path.resolve() == Path(other).resolve() for other in in_use):
+        raise typer.BadParameter(
+            f"{path} is another file of this command; give another name", param_hint=option
+        )
     if exists and not force:
         raise typer.BadParameter(
             f"{path} exists; pass --force to replace it, or another name", param_hint=option

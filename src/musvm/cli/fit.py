@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,7 +130,7 @@ def fit(
         target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
     check_readable(train, *(universum or []))
-    _check_outputs(out, report, force)
+    _check_outputs(out, report, force, [train, *(universum or [])])
     if nested == 1:
         raise typer.BadParameter("use 2 or more folds", param_hint="--nested")
     with mistakes_in_one_line():
@@ -158,12 +159,12 @@ def _grids(C: str, gamma: str, delta: str, weight: str) -> dict[str, Any]:
     }
 
 
-def _check_outputs(out: Path, report: Path | None, force: bool) -> None:
+def _check_outputs(out: Path, report: Path | None, force: bool, inputs: Sequence[Any]) -> None:
     """Find out before the work, not after it, that a file cannot be written."""
-    check_writable(out, force=force, option="--out")
+    check_writable(out, force=force, option="--out", in_use=inputs)
     if report is None:
         return
-    check_writable(report, force=force, option="--report")
+    check_writable(report, force=force, option="--report", in_use=[*inputs, out])
     if find_spec("plotly") is None:
         fail("a report needs the package plotly: pip install 'musvm[report]'")
 

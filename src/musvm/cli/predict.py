@@ -81,7 +81,7 @@ def predict(
     Status: 0 done, 1 the data or the model was refused, 2 wrong command line.
     """
     if out is not None:
-        check_writable(out, force=force, option="--out")
+        check_writable(out, force=force, option="--out", in_use=[model, data])
     check_readable(model, what="model file")
     check_readable(data)
     with mistakes_in_one_line():
