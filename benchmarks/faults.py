@@ -369,12 +369,16 @@ FAULTS: dict[str, tuple[Callable[[int, np.random.Generator], Row], int]] = {
 }
 
 
+def ask_for_no_loss(table: Table, goal: str) -> None:
+    lost = sum(row[table.columns.index("lost")] for row in table.rows)
+    table.goal(goal, lost == 0, f"{lost} lost")
+
+
 def faults_table(share: float) -> Table:
     table = Table("Faults", ("fault", "tried", "survived", "lost", "beside"))
     for function, n in FAULTS.values():
         table.add(*function(max(round(share * n), 3), np.random.default_rng(0)))
-    lost = sum(row[3] for row in table.rows)
-    table.goal("nothing lost, nothing wrong", lost == 0, f"{lost} lost")
+    ask_for_no_loss(table, "nothing lost, nothing wrong")
     return table
 
 
@@ -387,8 +391,7 @@ def interrupts_table(share: float) -> Table:
     )
     for row in interrupts(max(round(share * 8), 1), np.random.default_rng(0)):
         table.add(*row)
-    lost = sum(row[3] for row in table.rows)
-    table.goal("control back within a second, nothing lost", lost == 0, f"{lost} lost")
+    ask_for_no_loss(table, "control back within a second, nothing lost")
     return table
 
 

@@ -82,11 +82,11 @@ def compute(partition: Partition) -> dict[str, np.ndarray]:
             ]
         ),
         "margins": search.left_out_margins_.astype(np.float32),
-        "test": np.array([test_error(params, partition) for params in results["params"]]),
+        "test": np.array([error_on_test_points(params, partition) for params in results["params"]]),
     }
 
 
-def test_error(params: dict[str, Any], partition: Partition) -> float:
+def error_on_test_points(params: dict[str, Any], partition: Partition) -> float:
     from musvm import UniversumSVC
 
     model = UniversumSVC(kernel="precomputed", universum_label=_pairs.UNIVERSUM, **params)

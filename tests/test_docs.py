@@ -130,7 +130,10 @@ def test_the_command_line_is_there_with_all_its_options(site):
 def test_code_can_be_copied(site, browser):
     browser.resize(1280)
     browser.open(site / "getting_started.html")
-    browser.wait_until("return document.querySelectorAll('button.copybtn').length > 2")
+    # The buttons are put there by a script, which may take a moment.
+    buttons = "document.querySelectorAll('button.copybtn').length"
+    browser.wait_until(f"return {buttons} > 0")
+    assert browser.run(f"return {buttons}") > 2
 
 
 @pytest.fixture(scope="module")

@@ -201,3 +201,41 @@ Jobs = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+
+# ---------------------------------------------------------------------------------------------
+# Of `fit` alone
+
+Cs = Annotated[
+    str, typer.Option("--C", metavar="LIST", help="Values of C to try; auto suits the kernel.")
+]
+Degree = Annotated[int, typer.Option(min=1, help="Degree of the kernel poly.")]
+Coef0 = Annotated[float, typer.Option(help="Constant of the kernels poly and sigmoid.")]
+Deltas = Annotated[
+    str, typer.Option(metavar="LIST", help="Values of delta to try, with a universum.")
+]
+Weights = Annotated[
+    str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced; or auto.")
+]
+UniversumLoss = Annotated[
+    Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
+]
+Accept = Annotated[
+    float,
+    typer.Option(min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."),
+]
+Nested = Annotated[
+    int,
+    typer.Option(
+        min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
+    ),
+]
+Memory = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Keep what is finished here: the same command goes on from there."
+    ),
+]
+ModelOut = Annotated[Path, typer.Option(help="File for the model.")]
+ReportOut = Annotated[
+    Path | None, typer.Option(metavar="HTML", help="File for a report to open in a browser.")
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -55,45 +55,20 @@ def fit(
     universum_label: options.UniversumLabel = None,
     select: options.Select = options.DEFAULT_CRITERION,
     kernel: options.KernelName = options.Kernel.rbf,
-    C: Annotated[
-        str, typer.Option("--C", metavar="LIST", help="Values of C to try; auto suits the kernel.")
-    ] = AUTO,
+    C: options.Cs = AUTO,
     gamma: options.Gammas = "scale",
-    degree: Annotated[int, typer.Option(min=1, help="Degree of the kernel poly.")] = 3,
-    coef0: Annotated[float, typer.Option(help="Constant of the kernels poly and sigmoid.")] = 0.0,
-    delta: Annotated[
-        str, typer.Option(metavar="LIST", help="Values of delta to try, with a universum.")
-    ] = "0,0.1,0.3",
-    weight: Annotated[
-        str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced; or auto.")
-    ] = AUTO,
-    loss: Annotated[
-        options.Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
-    ] = options.Loss.sum,
+    degree: options.Degree = 3,
+    coef0: options.Coef0 = 0.0,
+    delta: options.Deltas = "0,0.1,0.3",
+    weight: options.Weights = AUTO,
+    loss: options.UniversumLoss = options.Loss.sum,
     scale: options.Scale = True,
-    accept: Annotated[
-        float,
-        typer.Option(
-            min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."
-        ),
-    ] = 0.95,
-    nested: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
-        ),
-    ] = 0,
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Keep what is finished here: the same command goes on from there."
-        ),
-    ] = None,
+    accept: options.Accept = 0.95,
+    nested: options.Nested = 0,
+    memory: options.Memory = None,
     jobs: options.Jobs = options.DEFAULT_JOBS,
-    out: Annotated[Path, typer.Option(help="File for the model.")] = Path("model.skops"),
-    report: Annotated[
-        Path | None, typer.Option(metavar="HTML", help="File for a report to open in a browser.")
-    ] = None,
+    out: options.ModelOut = Path("model.skops"),
+    report: options.ReportOut = None,
     force: options.Force = False,
     as_json: options.Json = False,
     format: options.FileFormat = None,

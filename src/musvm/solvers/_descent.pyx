@@ -11,7 +11,6 @@ doubles: floats are twice as fast, and good enough while the threshold is far ab
 rounding. alpha is always in doubles.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
 from libc.math cimport fabs, fmax
 from libc.stdlib cimport free, malloc
@@ -20,11 +19,7 @@ from libc.string cimport memset
 from scipy.linalg.cython_blas cimport daxpy, saxpy
 
 from musvm.dual._blocks cimport largest_entry, row_block, row_violation
-
-
-# An interrupt is looked for after so many operations: a few hundredths of a second.
-cdef enum:
-    OPERATIONS_A_LOOK = 1 << 26
+from musvm.solvers._signals cimport after_a_look
 
 
 cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
@@ -98,10 +93,7 @@ def descend(
                             largest = fmax(largest, fabs(a[l]))
                             add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
                             operations += w
-                    if operations > OPERATIONS_A_LOOK:
-                        operations = 0
-                        with gil:
-                            PyErr_CheckSignals()
+                    operations = after_a_look(operations)
                 if n_left:
                     n_active = n_left
                     all_rows = False

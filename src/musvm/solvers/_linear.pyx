@@ -10,7 +10,6 @@ once. If only the columns are compressed (`indirect`), the entries are data[i d 
 row per feature, padded with zeros to `width`, a whole number of tiles of labels.
 """
 
-from cpython.exc cimport PyErr_CheckSignals
 from cython cimport floating
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -18,6 +17,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from musvm.dual._blocks cimport row_block
+from musvm.solvers._signals cimport after_a_look
 
 # Vectors of several labels: see the header.
 cdef extern from "_tiles.h":
@@ -57,8 +57,6 @@ use_long_vectors(True)
 # Rows that are asked for before their turn.
 cdef enum:
     AHEAD = 2
-    # An interrupt is looked for after so many operations: a few hundredths of a second.
-    OPERATIONS_A_LOOK = 1 << 26
 
 
 def padded(Py_ssize_t n_labels):
@@ -186,10 +184,7 @@ def sweep(
                 if moved:
                     scatter(&data[start], j, size, &V[0, 0], width, change)
                 operations += (size + 1) * width
-                if operations > OPERATIONS_A_LOOK:
-                    operations = 0
-                    with gil:
-                        PyErr_CheckSignals()
+                operations = after_a_look(operations)
     finally:
         free(a)
         free(f)
@@ -244,10 +239,7 @@ def weights(
                     x = a + width
                 scatter(x, j, size, &V[0, 0], width, a)
                 operations += (size + 1) * width
-                if operations > OPERATIONS_A_LOOK:
-                    operations = 0
-                    with gil:
-                        PyErr_CheckSignals()
+                operations = after_a_look(operations)
     finally:
         free(a)
 

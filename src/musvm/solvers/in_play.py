@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
@@ -31,7 +30,7 @@ from musvm.dual.faces import Directions
 from musvm.dual.problem import DualProblem
 from musvm.dual.solution import DualSolution
 from musvm.solvers.factors import pivoted_cholesky
-from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, cholesky
+from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, ScaledFactor
 
 # Directions that a round takes: so many, or so many times as many as are free. With more than
 # MOST_FREE of these nothing is gained.
@@ -135,10 +134,7 @@ class EquationsInPlay:
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
         _add_blocks(H, group, 1.0 / theta[kept][directions.away])
         H.flat[:: len(H) + 1] += 1.0 / theta[kept][directions.towards]
-        self._scale = 1.0 / np.sqrt(H.diagonal())
-        H *= self._scale
-        H *= self._scale[:, None]
-        self._factor = cholesky(H)
+        self._factor = ScaledFactor(H)
 
     def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
         """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
@@ -153,8 +149,7 @@ class EquationsInPlay:
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights whose image is rhs, (L, r)."""
         values = (rhs @ self.Zt)[self._at]
-        slopes = self._directions.along(values) * self._scale
-        y = lapack.dpotrs(self._factor, slopes, lower=1)[0] * self._scale
+        y = self._factor.solve(self._directions.along(values))
         change = np.zeros((len(rhs), len(self.gram)))
         change[self._at] = self._directions.change(y, len(values))
         return rhs - change @ self.Zt.T

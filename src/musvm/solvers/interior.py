@@ -156,18 +156,12 @@ class Equations:
     def factorise(self, pieces: list[Piece]) -> None:
         H = self._by_pairs(pieces) if self.r > MANY_COLUMNS else self._by_products(pieces)
         size = self.r * (self.L - 1)
-        H = H.reshape(size, size)
-        self._scale = 1.0 / np.sqrt(H.diagonal())
-        H *= self._scale
-        H *= self._scale[:, None]
-        self._factor = cholesky(H)
+        self._factor = ScaledFactor(H.reshape(size, size))
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
-        scaled = rhs[:-1].ravel() * self._scale
-        solved = lapack.dpotrs(self._factor, scaled, lower=1)[0] * self._scale
         W = np.zeros((self.L, self.r))
-        W[:-1] = solved.reshape(self.L - 1, self.r)
+        W[:-1] = self._factor.solve(rhs[:-1].ravel()).reshape(self.L - 1, self.r)
         mean: FloatArray = W.mean(axis=0)
         return W - mean
 
@@ -255,15 +249,29 @@ def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
     return total
 
 
-def cholesky(H: FloatArray) -> FloatArray:
-    """The lower factor of a matrix of unit diagonal, or of the nearest one that has one."""
-    ridge = 0.0
-    while True:
-        A = np.array(H.T, order="F")
-        A.flat[:: len(A) + 1] += ridge
-        if lower_factor(A):
-            return A
-        ridge = max(10.0 * ridge, 1e-15)
+class ScaledFactor:
+    """The Cholesky factor of a positive matrix, scaled to a unit diagonal, in place, before it.
+
+    Only the upper triangle is read. A matrix that rounding has made indefinite gives way to the
+    nearest one that has a factor.
+    """
+
+    def __init__(self, H: FloatArray) -> None:
+        self._scale = 1.0 / np.sqrt(H.diagonal())
+        H *= self._scale
+        H *= self._scale[:, None]
+        ridge = 0.0
+        while True:
+            self._lower = np.array(H.T, order="F")
+            self._lower.flat[:: len(H) + 1] += ridge
+            if lower_factor(self._lower):
+                break
+            ridge = max(10.0 * ridge, 1e-15)
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """H^-1 b."""
+        solved: FloatArray = lapack.dpotrs(self._lower, b * self._scale, lower=1)[0] * self._scale
+        return solved
 
 
 # ---------------------------------------------------------------------------------------------
