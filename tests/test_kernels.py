@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from musvm.kernels import Kernel, Submatrix, is_positive_semidefinite, resolve_gamma, symmetrise
+from musvm.kernels import (
+    Kernel,
+    Submatrix,
+    is_positive_semidefinite,
+    raise_to,
+    resolve_gamma,
+    symmetrise,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 FORMULAS = {
@@ -217,3 +224,11 @@ def test_rbf_keeps_its_digits_in_clusters_far_apart(container, width, shift, mon
     X[:, :3] = random_points(20, 3) + np.repeat(shift, 10)[:, None]
     exact = np.exp(-0.3 * np.sum((X[:, None, :3] - X[:, :3]) ** 2, axis=2))
     np.testing.assert_allclose(gram("rbf", container(X)), exact, rtol=1e-12)
+
+
+@given(st.integers(0, 12), st.integers(0, 10**6))
+def test_powers_are_those_of_numpy(degree, seed):
+    values = np.random.default_rng(seed).normal(size=20)
+    expected = values**degree
+    raise_to(values, degree)
+    np.testing.assert_allclose(values, expected, rtol=1e-14)

@@ -293,12 +293,12 @@ def test_a_gram_matrix_of_low_rank_is_recognised():
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        ({"MOST_EQUATIONS": 10**6}, ["solve_interior"]),
-        ({"MOST_EQUATIONS": 0, "LAST_EQUATIONS": 0}, ["solve_in_play"]),
+        ({"WORK_IN_PLAY": np.inf}, ["solve_interior"]),
+        ({"WORK_IN_PLAY": 0.0, "LAST_EQUATIONS": 0}, ["solve_in_play"]),
     ],
 )
 def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, monkeypatch):
-    """Without patience: for all rows, or for what is in play where the equations are too many."""
+    """Without patience: for all rows, or for what is in play where these cost too much."""
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     U = X[:50] + 0.5

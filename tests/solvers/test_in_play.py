@@ -71,7 +71,7 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
     problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
     begun = solve(problem, tol=NEAR, max_iter=1)
     monkeypatch.setattr(in_play, "MOST_IN_PLAY", 50)
-    monkeypatch.setattr(in_play, "MORE_THAN_FREE", 1.1)
+    monkeypatch.setattr(in_play, "MORE_THAN_FREE", 20)
     found = solve_in_play(problem, begun.alpha, tol=NEAR)
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
@@ -104,7 +104,7 @@ def test_what_is_held_at_the_optimum_is_at_its_bound(delta):
     problem = smooth_problem(3, delta, 10.0)
     rows, n = problem.rows, problem.rows.n_train
     optimal = solve(problem, tol=1e-10)
-    variables = Variables.of(problem, optimal.alpha.T, optimal.decision.T)
+    variables = Variables.of(problem.rows, optimal.alpha.T, optimal.decision.T)
     held = ~variables.live(1e-3)[0][:, :n]
     bound = np.zeros((rows.n_classes, n))
     bound[rows.y, np.arange(n)] = rows.caps[:n]

@@ -19,7 +19,8 @@ A path that does not get there hands its alpha on. Working sets try first from T
 on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS. Where
 these have done as much work as interior points would, it is the turn of interior points: for all
 rows if the Gram matrix has few columns, or for what is still in play (`in_play.py`). Newton steps
-also finish what rounding keeps the interior-point method from.
+also finish what rounding keeps the interior-point method from, and do so more cheaply than interior
+points for all rows.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ EASY, EASY_ROUNDS = 1.0, 20
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Where Newton steps on faces crawl, interior points are taken for all rows up to so many equations;
-# where nothing else gets there, so many are better than none.
-MOST_EQUATIONS, LAST_EQUATIONS = 2500, 5000
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
-# hundredths of a second, and about one.
-LEAST_WORK, MOST_WORK = 1e9, 3e10
+# hundredths of a second, and half of one.
+LEAST_WORK, MOST_WORK = 1e9, 8e9
+# Then it is the turn of interior points, for what is in play where all rows would cost more than
+# this; for all rows where nothing else gets there, up to so many equations.
+WORK_IN_PLAY, LAST_EQUATIONS = 1e10, 5000
 # From so many points on, few of them at a time meet their kernel.
 GROWING = 100_000
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
@@ -274,34 +275,41 @@ def solve_with_gram(
     """`solve`, or interior points from where it gets no further for as much work."""
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     order: dict[str, Any] = {"random_state": random_state}
-    M, L = problem.n_points, problem.rows.n_classes
-    work = interior_work(M, min(M, MOST_EQUATIONS // (L - 1)), L)
+    work = interior_work(problem.n_points, problem.n_points, problem.rows.n_classes)
     patience = min(max(work, LEAST_WORK), MOST_WORK)
-    tried = solve(problem, alpha=alpha, most_work=patience, **options, **order)
-    if tried.converged or tried.n_rounds == max_iter:
-        return tried
-    with one_blas_thread():
-        best = _joined(tried, _with_interior_points(problem, tried.alpha, options, order))
-    if best.converged or best.n_rounds >= max_iter:
-        return best
-    rounds = max_iter - best.n_rounds
-    last = solve(problem, alpha=best.alpha, **options | {"max_iter": rounds}, **order)
-    return _joined(best, last)
+    best = solve(problem, alpha=alpha, most_work=patience, **options, **order)
+    for go_on in (_with_interior_points, solve):
+        if best.converged or best.n_rounds >= max_iter:
+            break
+        options["max_iter"] = max_iter - best.n_rounds
+        best = _joined(best, go_on(problem, alpha=best.alpha, **options, **order))
+    return best
 
 
 def _with_interior_points(
-    problem: DualProblem, alpha: FloatArray, options: dict[str, Any], order: dict[str, Any]
+    problem: DualProblem,
+    *,
+    alpha: FloatArray,
+    random_state: np.random.RandomState | None,
+    **options: Any,
 ) -> DualSolution | None:
-    """By interior points for all rows or for what is in play, whichever has fewer equations."""
-    Z = pivoted_cholesky(problem.gram)
-    if Z is None:
-        return None
-    equations, found = Z.shape[1] * (problem.rows.n_classes - 1), None
-    if equations > MOST_EQUATIONS:
-        found = solve_in_play(problem, alpha, **options)
-    if (found is None or not found.converged) and equations <= LAST_EQUATIONS:
-        return _joined(found, _interior_with_gram(problem, Z, Workers(), options, order))
-    return found
+    """By interior points for all rows or first for what is in play, whichever costs less."""
+    order: dict[str, Any] = {"random_state": random_state}
+    with one_blas_thread():
+        Z = pivoted_cholesky(problem.gram)
+        if Z is None:
+            return None
+        M, L = problem.n_points, problem.rows.n_classes
+        equations, found = Z.shape[1] * (L - 1), None
+        work = interior_work(M, Z.shape[1], L)
+        if work > WORK_IN_PLAY:
+            found = solve_in_play(problem, alpha, **options, **order)
+            if found is not None and not found.converged:
+                more = solve(problem, alpha=found.alpha, most_work=work, **options, **order)
+                found = _joined(found, more)
+        if (found is None or not found.converged) and equations <= LAST_EQUATIONS:
+            return _joined(found, _interior_with_gram(problem, Z, Workers(), options, order))
+        return found
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:

@@ -3,8 +3,10 @@
 Where the Gram matrix has a high rank, the equations of `interior.py` in the weights are too many,
 r (L - 1). But with a large C most rows are settled: they stay at a corner of their set, because one
 label leads by far. Each round takes the variables that are not at a bound, or whose multiplier says
-that they might soon leave theirs, as many as MOST_IN_PLAY allows, solves the problem in these by
-interior points while all others are held, and looks at all rows again.
+that they might soon leave theirs, as many as MOST_IN_PLAY allows, and solves the problem in these
+by interior points while all others are held. That finds nearly the right face; Newton steps on
+faces (`gram.py`), which crawl on wrong ones, finish it in a round or two, or say what else is in
+play.
 
 The equations are those of the same Newton step in alpha (Woodbury): in the directions
 e_l - e_k of the live labels l of a row, k the one with the largest theta,
@@ -19,28 +21,30 @@ vanished changes nothing and is left out; what that costs is made up by the refi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
-from musvm.dual import problem as statement
 from musvm.dual.faces import Directions
-from musvm.dual.problem import DualProblem
-from musvm.dual.solution import DualSolution
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers.factors import pivoted_cholesky
+from musvm.solvers.gram import solve
 from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, ScaledFactor
 
-# Directions that a round takes: so many, or so many times as many as are free. With more than
-# MOST_FREE of these nothing is gained.
-MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 1.4, 2200
+# Directions that a round takes: so many, or so many more than are free. With more than MOST_FREE of
+# these nothing is gained.
+MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 2400
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
-# Steps of a round, at most; rounds without a smaller gap before it ends.
-MAX_STEPS, PATIENCE = 30, 3
+# Steps of a round, at most; in so many the products fall by half, or rounding is in the way.
+MAX_STEPS, STALLED = 30, 3
+# What Newton steps on faces may cost between two rounds.
+FINISH_WORK = 4e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
 # the gap is large, of a small share of it; and at least this much of the last step is taken.
 PART_OF_GAP, EARLY, WHOLE = 0.1, 1e-3, 0.9
@@ -52,8 +56,8 @@ class Variables:
 
     Attributes
     ----------
-    loose : two masks, (L, M) each: x of a simplex, or p and q of a capped row, for which descent on
-        the row alone would not put them at the bound that the decision values want
+    loose : two masks, (L, M) each: x of a simplex, or p and q of a capped row, that are not at the
+        bound that the decision values want
     distance : two arrays alike, the size of their multipliers
     leads : (M,) whether a label of a capped row leads by more than Delta: some p is at c
     """
@@ -63,9 +67,8 @@ class Variables:
     leads: BoolArray
 
     @classmethod
-    def of(cls, problem: DualProblem, alpha: FloatArray, F: FloatArray) -> Variables:
+    def of(cls, rows: DualRows, alpha: FloatArray, F: FloatArray) -> Variables:
         """From class-major alpha and decision values."""
-        rows, k = problem.rows, problem.gram.diagonal()
         n, caps = rows.n_train, rows.caps
         bound, score = np.zeros_like(alpha), F.copy()
         own = rows.y, np.arange(n)
@@ -75,14 +78,14 @@ class Variables:
         if rows.delta == 0.0:
             bound[:, n:] = caps[n:]
         distance = score.max(axis=0) - score
-        loose = k * (bound - alpha) > distance
+        loose = alpha < bound
         other_loose, other = np.zeros_like(loose), np.full(alpha.shape, np.inf)
         # A capped row: q where alpha is negative; p where it is positive, at 0 or at c.
         a, other[:, capped] = alpha[:, capped], distance[:, capped]
         lead = distance[:, capped] - rows.delta
-        off = np.where(lead > 0.0, caps[capped] - a, a)
-        other_loose[:, capped] = -k[capped] * a > other[:, capped]
-        loose[:, capped], distance[:, capped] = k[capped] * off > np.abs(lead), np.abs(lead)
+        other_loose[:, capped] = a < 0.0
+        loose[:, capped] = np.where(lead > 0.0, a < caps[capped], a > 0.0)
+        distance[:, capped] = np.abs(lead)
         leads = np.zeros(len(caps), dtype=bool)
         leads[capped] = (lead > 0.0).any(axis=0)
         return cls((loose, other_loose), (distance, other), leads)
@@ -104,7 +107,7 @@ class Variables:
         n_free = self.n_directions(0.0)
         if n_free > MOST_FREE:
             return None
-        most, low, high = max(MOST_IN_PLAY, MORE_THAN_FREE * n_free), 0.0, WIDEST
+        most, low, high = max(MOST_IN_PLAY, MORE_THAN_FREE + n_free), 0.0, WIDEST
         for _ in range(12):
             middle = 0.5 * (low + high)
             if self.n_directions(middle) <= most:
@@ -170,58 +173,46 @@ def solve_in_play(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
+    random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution | None:
     """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
 
-    Each round counts as many steps as interior points took. It ends early where a round gains
-    nothing.
+    Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
+    followed. It ends early where interior points no longer lower D: rounding is in their way.
     """
-    rows = problem.rows
-    if rows.is_max:
+    if problem.rows.is_max:
         return None
-    current, history = _State.of(problem, alpha.T), [np.inf]
-    best, waited = current, 0
-    while best.relative_gap > tol and len(history) <= max_iter and waited < PATIENCE:
-        found = _round(problem, current, tol)
+    best, history, goes_on = solution_of(problem, alpha, tol=tol), [np.inf], True
+
+    def report(n_rounds: int, gap: float) -> None:
+        if callback is not None:
+            callback(len(history) - 1 + n_rounds, gap)
+
+    while goes_on and not best.converged and len(history) <= max_iter:
+        found = _round(problem, best, tol)
         if found is None:
             break
-        current, snapped, steps = found
-        waited = 0 if snapped.relative_gap < best.relative_gap else waited + 1
-        best = min(snapped, best, key=lambda state: state.relative_gap)
+        best, goes_on, steps = found
         history += steps * [best.relative_gap]
-        if callback is not None:
-            callback(len(history) - 1, best.relative_gap)
+        if not best.converged:
+            best = solve(
+                problem, alpha=best.alpha, tol=tol, max_iter=max_iter, most_work=FINISH_WORK,
+                random_state=random_state, callback=report,
+            )  # fmt: skip
+            history += best.history
+        report(0, best.relative_gap)
     if len(history) == 1:
         return None
-    return DualSolution.certified(
-        rows, np.ascontiguousarray(best.alpha.T), np.ascontiguousarray(best.F.T), tol=tol,
-        history=history[1:],
-    )  # fmt: skip
+    return replace(best, n_rounds=len(history) - 1, history=history[1:])
 
 
-@dataclass(frozen=True)
-class _State:
-    """alpha and F, class-major; the gap, absolute and relative, and what it is relative to."""
-
-    alpha: FloatArray
-    F: FloatArray
-    gap: float
-    relative_gap: float
-    gain: float
-
-    @classmethod
-    def of(cls, problem: DualProblem, alpha: FloatArray) -> _State:
-        rows, alpha = problem.rows, np.ascontiguousarray(alpha)
-        F = alpha @ problem.gram
-        gap, primal = statement.gap_and_primal(rows, alpha.T, F.T)
-        gain = max(min(primal, rows.primal_at_zero - primal), 0.0)
-        return cls(alpha, F, gap, statement.relative_gap(rows, gap, primal), gain)
-
-
-def _round(problem: DualProblem, state: _State, tol: float) -> tuple[_State, _State, int] | None:
-    """Solve for what is in play: the interior point, a certified one, and the steps that took."""
-    variables = Variables.of(problem, state.alpha, state.F)
+def _round(
+    problem: DualProblem, start: DualSolution, tol: float
+) -> tuple[DualSolution, bool, int] | None:
+    """Solve for what is in play: the best so far, whether it is new, and the steps that took."""
+    old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
+    variables = Variables.of(problem.rows, old_alpha, F)
     reach = variables.reach()
     if reach is None:
         return None
@@ -234,31 +225,39 @@ def _round(problem: DualProblem, state: _State, tol: float) -> tuple[_State, _St
     if Z is None:
         return None
     live = live[0][:, points], live[1][:, points]
-    old = np.ascontiguousarray(state.alpha[:, points])
-    restriction = Restriction(state.F[:, points] - old @ part.gram, old @ Z, live)
+    old = np.ascontiguousarray(old_alpha[:, points])
+    restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
     equations = EquationsInPlay(part.gram, Z, _labels(live))
     interior = Interior(Z, part.rows, Workers(), restriction, equations)
-    allowed = PART_OF_GAP * max(tol * state.gain, EARLY * state.gap)
-    steps = _run(interior, allowed)
-    if steps is None:
-        return None
+    steps = _run(interior, _allowed(start, problem.rows, tol))
 
-    def merged(values: FloatArray) -> _State:
-        alpha = state.alpha.copy()
-        alpha[:, points] = values
-        return _State.of(problem, alpha)
+    def merged(values: FloatArray) -> DualSolution:
+        alpha = start.alpha.copy()
+        alpha[points] = values.T
+        return solution_of(problem, alpha, tol=tol)
 
+    found = [start, merged(interior.feasible())]
     for eagerness in EAGERNESS:
-        snapped = merged(interior.snapped(eagerness))
-        if snapped.relative_gap <= tol:
-            break
-    return merged(interior.alpha()), snapped, steps
+        found.append(merged(interior.snapped(eagerness)))
+        if found[-1].converged:
+            return found[-1], True, steps
+    best = min(found, key=lambda solution: solution.dual)
+    return best, best is not start, steps
 
 
-def _run(interior: Interior, allowed: float) -> int | None:
-    """Steps until the products are small enough after a whole step; None where rounding wins."""
-    for n_steps in range(1, MAX_STEPS + 1):
+def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
+    """The gap that the part may keep."""
+    gain = max(min(start.primal, rows.primal_at_zero - start.primal, -start.dual), 0.0)
+    return PART_OF_GAP * max(tol * gain, EARLY * start.gap)
+
+
+def _run(interior: Interior, allowed: float) -> int:
+    """Steps until the products are small enough after a whole step, or do not fall any more."""
+    products = [np.inf]
+    while len(products) <= MAX_STEPS:
         t = interior.step(SHARE * allowed / interior.n_products)
-        if interior.products() <= allowed and t > WHOLE:
-            return n_steps
-    return None
+        products.append(interior.products())
+        small = products[-1] <= allowed and t > WHOLE
+        if small or products[-1] > 0.5 * products[-1 - STALLED :][0]:
+            break
+    return len(products) - 1

@@ -366,6 +366,12 @@ class Interior:
         """alpha as it is, class-major."""
         return np.hstack([piece.cone.alpha for piece in self.pieces])
 
+    def feasible(self) -> FloatArray:
+        """alpha within the constraints to the last digit, class-major."""
+        alpha = self.alpha()
+        _make_feasible(self.rows, alpha)
+        return alpha
+
     def gap_and_primal(self) -> tuple[float, float]:
         """Of alpha as it is, with Z Z' for K."""
 

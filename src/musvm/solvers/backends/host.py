@@ -28,7 +28,7 @@ from musvm._input.tensors import FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
-from musvm.kernels import CHUNK, Kernel, extended, other_side, require_finite
+from musvm.kernels import CHUNK, Kernel, extended, other_side, raise_to, require_finite
 from musvm.solvers._descent import add_products, violations
 from musvm.solvers.backends.cache import Slots
 from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey, floats_hold
@@ -286,7 +286,7 @@ def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Ti
             return products
         products += np.float32(kernel.coef0)
         if kernel.name == "poly":
-            products **= kernel.degree
+            raise_to(products, kernel.degree)
         elif kernel.name == "sigmoid":
             np.tanh(products, out=products)
         else:
