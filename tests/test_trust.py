@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import random_problems
 import real_data
 from musvm import UniversumSVC, loo_error, verify
+from musvm.solvers.shortfall import BY_ROUNDING
 
 DATA = {
     "iris": load_iris(return_X_y=True),
@@ -133,6 +136,61 @@ def test_random_problems_that_claimed_a_gap_they_had_not(seed):
     parameters, X, y, U, weight = random_problems.problem(seed)
     model = UniversumSVC(**parameters).fit(X, y, universum=U, sample_weight=weight)
     assert verify(model, X, y, universum=U).holds
+
+
+def gap_in_extended_precision(X, y, alpha, C):
+    """P + D of a linear kernel and dual variables, summed up in 64 bits of mantissa."""
+    points, alpha = X.astype(np.longdouble), alpha.astype(np.longdouble)
+    F = points @ (points.T @ alpha)
+    own = np.arange(len(y)), y
+    margins = F + 1
+    margins[own] -= 1
+    loss = margins.max(axis=1) - F[own]
+    return float((alpha * F).sum() + C * loss.sum() - alpha[own].sum())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_rounding_is_named_where_doubles_cannot_hold_the_gap(offset):
+    """What is said is true: the last digits of alpha decide whether the gap is within `tol`."""
+    X, y = scaled("iris")
+    model = UniversumSVC(C=1.0, kernel="linear")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X + offset, y)
+    named = [BY_ROUNDING in str(w.message) for w in caught if w.category is ConvergenceWarning]
+    assert named == ([True] if offset else [])
+    alpha = model.model_.alpha
+    nudged = np.where(np.arange(len(y))[:, None] % 2, alpha, np.nextafter(alpha, 0.0))
+    gaps = [gap_in_extended_precision(X + offset, y, a, 1.0) for a in (alpha, nudged)]
+    assert (abs(gaps[1] - gaps[0]) > model.tol * 150) == bool(offset)
+
+
+@pytest.mark.parametrize("seed", [212, 245, 289, 305, 314, 334, 462])
+def test_a_fit_that_rounding_keeps_from_its_tolerance_says_so_early(seed):
+    """They took all of their thousand rounds, or said that more of them would help."""
+    parameters, X, y, U, weight = random_problems.problem(seed)
+    model = UniversumSVC(**parameters)
+    with pytest.warns(ConvergenceWarning, match=BY_ROUNDING):
+        model.fit(X, y, universum=U, sample_weight=weight)
+    assert model.n_iter_ < 200
+    assert verify(model, X, y, universum=U).holds
+
+
+@pytest.mark.parametrize("solver", ["auto", "gram", "working-set", "linear", "interior"])
+def test_rounds_that_were_too_few_are_no_rounding(solver):
+    X, y = scaled("iris")
+    model = UniversumSVC(C=10, kernel="linear", solver=solver, tol=1e-8, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="after .* rounds.*raise max_iter") as caught:
+        model.fit(X, y)
+    assert not any(BY_ROUNDING in str(w.message) for w in caught)
+
+
+def test_a_matrix_of_one_s_own_is_to_be_scaled():
+    X, y = scaled("iris")
+    points = X + 1e8
+    model = UniversumSVC(kernel="precomputed")
+    with pytest.warns(ConvergenceWarning, match=f"{BY_ROUNDING}.*scale the matrix"):
+        model.fit(points @ points.T, y)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ The estimator reads what it is given (`_input/`), states the problem and keeps t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -42,10 +41,11 @@ from musvm._sklearn import (
 )
 from musvm.dual.decisions import leads, spread
 from musvm.dual.problem import UniversumLoss
-from musvm.dual.solution import Certificate
+from musvm.dual.solution import DualSolution
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
 from musvm.model import FittedModel, is_certified, state_problem
 from musvm.solvers.choose import Solver, solve_points, stays_on_device
+from musvm.solvers.shortfall import shortfall
 
 PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
     "C": [Interval(Real, 0, None, closed="neither")],
@@ -542,11 +542,10 @@ such arrays, default=None
                 random_state=check_random_state(self.random_state) if seeded else None,
                 callback=follow,
             )
-        certain = not solution.converged or not problem.hides_a_gap(solution, self.tol)
-        solution = replace(solution, converged=solution.converged and certain)
+        solution = problem.doubted(solution, self.tol)
         alpha = blocks.shared_out(solution.alpha)
         self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
-        self._report(solution)
+        self._report(solution, problem.diagonal)
         events.end()
         return self
 
@@ -572,28 +571,22 @@ such arrays, default=None
             gamma = resolve_gamma(self.gamma, X, blocks.total(data.weight)[training])
         return Kernel(self.kernel, gamma, self.degree, self.coef0, float(self.fit_intercept))
 
-    def _report(self, certificate: Certificate) -> None:
-        """Say how well the problem was solved."""
-        rounds, relative = certificate.n_rounds, certificate.relative_gap
+    def _report(self, solution: DualSolution, diagonal: FloatArray | None) -> None:
+        """Say how well the problem was solved, with k(x, x) where it is known."""
         if self.verbose:
             print(
-                f"[UniversumSVC] {rounds} rounds, objective {certificate.primal:.6g}, "
-                f"relative duality gap {relative:.1e}"
+                f"[UniversumSVC] {solution.n_rounds} rounds, objective {solution.primal:.6g}, "
+                f"relative duality gap {solution.relative_gap:.1e}"
             )
-        if not certificate.converged and relative <= self.tol:
-            warn_user(
-                f"The relative duality gap of {relative:.1e} seems to meet tol={self.tol:g}, but "
-                "the kernel is so large that rounding may hide a larger one: centre and scale the "
-                "features, or loosen tol.",
-                ConvergenceWarning,
+        if not solution.converged:
+            message = shortfall(
+                solution,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                largest=None if diagonal is None else float(np.abs(diagonal).max()),
+                precomputed=self.kernel == "precomputed",
             )
-        elif not certificate.converged:
-            warn_user(
-                f"The solver stopped after {rounds} rounds at a relative duality gap of "
-                f"{relative:.1e}, above tol={self.tol:g}: raise max_iter, scale the features, or "
-                "loosen tol.",
-                ConvergenceWarning,
-            )
+            warn_user(message, ConvergenceWarning)
 
     # -----------------------------------------------------------------------------------------
     # Attributes of the fitted model

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musvm._input.tensors import FloatArray
-from musvm.dual.problem import DualProblem, DualRows, gap_and_primal, relative_gap
+from musvm.dual.problem import NOTHING, DualProblem, DualRows, gap_and_primal, relative_gap
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,14 @@ class DualSolution(Certificate):
     alpha : (M, L) dual variables
     decision : (M, L) decision values K alpha
     history : relative gap after every round
+    hidden_gap : the relative gap that rounding of the kernel may hide, here or wherever the solver
+        was on its way; 0 where it was not asked for
     """
 
     alpha: FloatArray
     decision: FloatArray
     history: list[float] = field(repr=False, default_factory=list)
+    hidden_gap: float = 0.0
 
     @classmethod
     def certified(
@@ -59,8 +62,12 @@ class DualSolution(Certificate):
         *,
         tol: float,
         history: list[float] | None = None,
+        diagonal: FloatArray | None = None,
     ) -> DualSolution:
-        """What alpha and its decision values certify; the last of `history` is replaced by it."""
+        """What alpha and its decision values certify; the last of `history` is replaced by it.
+
+        With k(x, x), the `diagonal` of K, also what rounding may hide.
+        """
         gap, primal = gap_and_primal(rows, alpha, decision)
         relative = relative_gap(rows, gap, primal)
         rounds = history or []
@@ -73,6 +80,7 @@ class DualSolution(Certificate):
             alpha=alpha,
             decision=decision,
             history=[*rounds[:-1], relative],
+            hidden_gap=0.0 if diagonal is None else hidden_gap(rows, alpha, diagonal, gap, primal),
         )
 
 
@@ -89,6 +97,19 @@ def rounding_of_gap(rows: DualRows, alpha: FloatArray, diagonal: FloatArray) -> 
         of_alpha = np.sqrt(np.sum(sizes * np.square(alpha).sum(axis=1)))
         of_losses = np.sqrt(np.sum(np.square(rows.caps) * sizes))
         return float(2.0 * np.finfo(np.float64).eps * of_losses * of_alpha)
+
+
+def hidden_gap(
+    rows: DualRows, alpha: FloatArray, diagonal: FloatArray, gap: float, primal: float
+) -> float:
+    """What rounding of the kernel may have changed P + D by, relative to what `tol` is of.
+
+    That is min(P, P(0) - P) at the optimum (`relative_gap`), and no more than min(P, P(0) + D) by
+    what is known here: no alpha like this one can be certified below it.
+    """
+    known = rows.primal_at_zero - primal + gap
+    most = min(abs(primal), known) if known > NOTHING * rows.primal_at_zero else abs(primal)
+    return rounding_of_gap(rows, alpha, diagonal) / most if most > 0.0 else 0.0
 
 
 def solution_of(problem: DualProblem, alpha: FloatArray, *, tol: float) -> DualSolution:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._threads import Workers, one_blas_thread, workers
 from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
-from musvm.dual.solution import DualSolution, rounding_of_gap
+from musvm.dual.solution import DualSolution, hidden_gap, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
 from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
@@ -99,14 +100,27 @@ class PointProblem:
             return Submatrix(self.X, self.rows)
         return take(self.X, self.rows)
 
-    def hides_a_gap(self, solution: DualSolution, tol: float) -> bool:
-        """Whether rounding of the kernel may hide that a gap is above `tol`."""
+    @cached_property
+    def diagonal(self) -> FloatArray | None:
+        """k(x, x) of the rows; None where they are on a device, or the kernel is a function."""
         if is_tensor(self.X) or callable(self.kernel.name):
-            return False
+            return None
         points = self.points
-        diagonal = points.diagonal() if self.kernel.is_precomputed else self.kernel.diagonal(points)
-        rounding = rounding_of_gap(self.dual, solution.alpha, diagonal)
-        return relative_gap(self.dual, solution.gap + rounding, solution.primal) > tol
+        return points.diagonal() if self.kernel.is_precomputed else self.kernel.diagonal(points)
+
+    def doubted(self, solution: DualSolution, tol: float) -> DualSolution:
+        """A solution with all that rounding hides: it is only converged if that is within `tol`."""
+        if self.diagonal is None:
+            return solution
+        rows, alpha, gap, primal = self.dual, solution.alpha, solution.gap, solution.primal
+        rounding = rounding_of_gap(rows, alpha, self.diagonal)
+        sure = relative_gap(rows, gap + rounding, primal) <= tol
+        hidden = hidden_gap(rows, alpha, self.diagonal, gap, primal)
+        return replace(
+            solution,
+            converged=solution.converged and sure,
+            hidden_gap=max(solution.hidden_gap, hidden),
+        )
 
     def with_gram(self) -> DualProblem:
         """The problem with its Gram matrix; warns where that is indefinite."""
@@ -281,6 +295,8 @@ def solve_with_gram(
     for go_on in (_with_interior_points, solve):
         if best.converged or best.n_rounds >= max_iter:
             break
+        if go_on is solve and best.hidden_gap > tol:
+            break
         options["max_iter"] = max_iter - best.n_rounds
         best = _joined(best, go_on(problem, alpha=best.alpha, **options, **order))
     return best
@@ -335,7 +351,10 @@ def _finished(
 ) -> DualSolution:
     """Go on from a solution with Newton steps, for some rounds; the better of both."""
     rounds = min(LAST_ROUNDS, options["max_iter"])
-    final = solve(problem, alpha=found.alpha, **options | {"max_iter": rounds}, **order)
+    final = solve(
+        problem, alpha=found.alpha, known_hidden=found.hidden_gap,
+        **options | {"max_iter": rounds}, **order,
+    )  # fmt: skip
     return _joined(found, final)
 
 
@@ -350,6 +369,7 @@ def _joined(*solutions: DualSolution | None) -> DualSolution:
         best,
         n_rounds=sum(solution.n_rounds for solution in found),
         history=[gap for solution in found for gap in solution.history],
+        hidden_gap=max(solution.hidden_gap for solution in found),
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,9 +28,9 @@ from musvm.dual._faces import project_rows
 from musvm.dual.faces import find_face, gradient, move, room, snap
 from musvm.dual.newton import NewtonSolver, NotPositiveDefiniteError
 from musvm.dual.problem import DualProblem
-from musvm.dual.solution import DualSolution
+from musvm.dual.solution import DualSolution, hidden_gap
 from musvm.solvers._descent import descend, largest_violation
-from musvm.solvers.rounds import curvatures
+from musvm.solvers.rounds import Hope, curvatures
 
 MIN_SWEEPS, MAX_SWEEPS = 10, 200
 # Newton steps cost more the more classes there are, and descent alone may do: it gets a chance.
@@ -63,13 +64,19 @@ class _Solver:
     """The pieces of the loop for one problem."""
 
     def __init__(
-        self, problem: DualProblem, tol: float, random_state: np.random.RandomState
+        self,
+        problem: DualProblem,
+        tol: float,
+        random_state: np.random.RandomState,
+        known_hidden: float,
     ) -> None:
         self.problem, self.rows = problem, problem.rows
         self.tol = tol
+        self.known_hidden = known_hidden
         self.random_state = random_state
         self.newton: NewtonSolver | None = NewtonSolver(problem)
-        self.curvature = curvatures(problem.gram.diagonal())
+        self.diagonal = problem.gram.diagonal()
+        self.curvature = curvatures(self.diagonal)
         self.descended = 0.0
         self.sweep_work = 2.0 * problem.n_points**2 * problem.rows.n_classes
         self.work = 0.0
@@ -88,6 +95,11 @@ class _Solver:
 
     def relative_gap(self, state: _State) -> float:
         return statement.relative_gap(self.rows, *self.gap_and_primal(state))
+
+    def hidden_gap(self, state: _State) -> float:
+        """The relative gap that rounding may hide, here or as far as it is known."""
+        found = self.gap_and_primal(state)
+        return max(self.known_hidden, hidden_gap(self.rows, state.alpha.T, self.diagonal, *found))
 
     def start(self, alpha: FloatArray | None) -> _State:
         """A warm start as it is or scaled to the best length, whichever is lower once feasible.
@@ -209,8 +221,11 @@ def solve(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     most_work: float = np.inf,
+    known_hidden: float = 0.0,
 ) -> DualSolution:
     """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
+
+    It ends early where rounding hides gaps of that size and they no longer fall.
 
     Parameters
     ----------
@@ -221,12 +236,13 @@ def solve(
     random_state : orders the rows of each sweep; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
     most_work : no round begins after so many operations of matrix products, or as long as these
+    known_hidden : the relative gap that rounding hid from whoever was here before
 
     Returns
     -------
     DualSolution, certified by decision values computed afresh from its alpha
     """
-    solver = _Solver(problem, tol, random_state or np.random.RandomState(0))
+    solver = _Solver(problem, tol, random_state or np.random.RandomState(0), known_hidden)
     with one_blas_thread():
         state, history = _run(solver, tol, max_iter, most_work, alpha, callback)
         return DualSolution.certified(
@@ -235,6 +251,7 @@ def solve(
             np.ascontiguousarray(state.F.T),
             tol=tol,
             history=history,
+            diagonal=solver.diagonal,
         )
 
 
@@ -249,6 +266,7 @@ def _run(
     """The loop of `solve`: the last state and the relative gap after every round."""
     state = solver.start(alpha)
     history: list[float] = []
+    hope = Hope(tol)
     n_sweeps = max(MIN_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
     while len(history) < max_iter and solver.work <= most_work:
         state = solver.descend(state, n_sweeps)
@@ -263,4 +281,6 @@ def _run(
             history[-1] = solver.relative_gap(state)
             if history[-1] <= tol:
                 break
+        if hope.is_lost(solver.gap_and_primal(state)[0], partial(solver.hidden_gap, state)):
+            break
     return state, history

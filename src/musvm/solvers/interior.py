@@ -447,11 +447,13 @@ class _Run:
         self,
         interior: Interior,
         decision_values: Callable[[FloatArray], FloatArray],
+        diagonal: FloatArray,
         tol: float,
     ) -> None:
         self.interior = interior
         self.decision_values = decision_values
         self.tol = tol
+        self.diagonal = diagonal
         self.history: list[float] = []
         self.found: DualSolution | None = None
         self._best = np.inf, interior.alpha()
@@ -504,7 +506,7 @@ class _Run:
         alpha = np.ascontiguousarray(alpha.T)
         return DualSolution.certified(
             self.interior.rows, alpha, self.decision_values(alpha), tol=self.tol,
-            history=self.history,
+            history=self.history, diagonal=self.diagonal,
         )  # fmt: skip
 
 
@@ -535,7 +537,8 @@ def solve_interior(
     DualSolution, certified with the Gram matrix itself; the best point where rounding, or a Z too
     far from it, keeps the method from the tolerance
     """
-    run = _Run(Interior(Z, rows, workers), decision_values, tol)
+    squares = np.einsum("ij,ij->i", Z, Z)
+    run = _Run(Interior(Z, rows, workers), decision_values, squares, tol)
     while len(run.history) < max_iter and not run.is_over:
         relative = run.step()
         if callback is not None:

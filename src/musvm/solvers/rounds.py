@@ -1,13 +1,17 @@
-"""What solvers share: the curvature of a block, and rounds until a certificate.
+"""What solvers share: the curvature of a block, rounds until a certificate, and when to give up.
 
 Solvers that never hold K keep decision values that rounding may have spoiled, so a gap that seems
 small enough is only believed once it was computed in doubles. If it is not small enough after all,
 the rounds go on from there.
+
+Where rounding of the kernel hides gaps of the size asked for, and rounds bring no smaller one, more
+of them would not help: features far from the origin, or a C that is huge next to k(x, x).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -18,12 +22,31 @@ from musvm.dual.problem import DualRows, relative_gap
 # Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
 # what is left.
 PATIENCE = 30
+# Rounding is the reason for no progress if the gap did not fall by a tenth in so many rounds.
+PROGRESS, HOPELESS = 0.9, 15
 
 
 def curvatures(diagonal: FloatArray) -> FloatArray:
     """What descent divides by: k(x, x), or a little where that is zero or next to nothing."""
     floor = 1e-12 * diagonal.max(initial=0.0)
     return np.maximum(diagonal, floor if floor > 0 else 1.0)
+
+
+@dataclass
+class Hope:
+    """Whether more rounds may help, told by the gap after every one of them."""
+
+    tol: float
+    best: float = np.inf
+    waited: int = 0
+
+    def is_lost(self, gap: float, hidden: Callable[[], float]) -> bool:
+        """Whether the gap, P + D, no longer falls, and `hidden` is above the tolerance."""
+        if gap < PROGRESS * self.best:
+            self.best, self.waited = gap, 0
+            return False
+        self.waited += 1
+        return self.waited >= HOPELESS and hidden() > self.tol
 
 
 class Gap(Protocol):

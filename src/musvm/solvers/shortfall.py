@@ -1,0 +1,45 @@
+"""Why a fit fell short of its tolerance, in a sentence that says what to do about it.
+
+There are three reasons. Rounding hides gaps of the size asked for (`hidden_gap`): more rounds would
+not help, other features would. All rounds that were allowed are over. Or a path came to its end
+before: what it computes with, a factor of the kernel matrix for one, has no more digits to give.
+"""
+
+from __future__ import annotations
+
+from musvm.dual.solution import DualSolution
+
+BY_ROUNDING = "rounding errors"
+"""Words of every message that names rounding as the reason, and of no other."""
+
+
+def shortfall(
+    solution: DualSolution,
+    *,
+    tol: float,
+    max_iter: int,
+    largest: float | None,
+    precomputed: bool = False,
+) -> str:
+    """The sentence for a solution that is not known to be within `tol`.
+
+    `largest` is the largest k(x, x), where that is known.
+    """
+    relative, hidden, rounds = solution.relative_gap, solution.hidden_gap, solution.n_rounds
+    stopped = (
+        f"The solver stopped after {rounds} rounds at a relative duality gap of {relative:.1e}, "
+        f"above tol={tol:g}"
+    )
+    if relative > tol >= hidden:
+        remedy = "raise max_iter" if rounds >= max_iter else "try another solver"
+        return f"{stopped}: {remedy}, scale the features, or loosen tol."
+    found = f"{stopped}; more rounds would not help, since"
+    if relative <= tol:
+        found = f"The relative duality gap of {relative:.1e} seems to meet tol={tol:g}, but"
+        hidden += relative
+    remedy = "scale the matrix" if precomputed else "centre and scale the features"
+    values = "kernel values" if largest is None else f"kernel values of up to {largest:.0e}"
+    return (
+        f"{found} {values} leave {BY_ROUNDING} that may hide a gap of {hidden:.0e}: {remedy}, "
+        "lower C, or loosen tol."
+    )
