@@ -175,6 +175,31 @@ def test_principal_factor_has_the_gram_matrix_of_its_points(form, monkeypatch):
     np.testing.assert_allclose(np.triu(Z.T @ Z, 1), 0.0, atol=1e-12 * np.abs(gram).max())
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_factor_of_many_columns_is_one_too_without_singular_values(form, monkeypatch):
+    """Columns of twelve orders of magnitude, a third of them combinations of others."""
+    monkeypatch.setattr("musvm.solvers.factors.MANY_COLUMNS", 5)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 20)) @ rng.normal(size=(20, 30)) * 10.0 ** rng.uniform(-6, 6, 30)
+    Z = principal_factor(form(X), np.arange(60))
+    gram = X @ X.T
+    assert Z.shape == (60, 20)
+    np.testing.assert_allclose(Z @ Z.T, gram, atol=1e-13 * np.abs(gram).max())
+    # Nearly orthogonal, whatever the lengths: what the equations of interior points ask for.
+    assert np.linalg.cond(Z / np.linalg.norm(Z, axis=0)) < 3
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+def test_interior_points_with_such_a_factor(C, monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    rows = DualRows(y.astype(np.intp), 3, np.full(len(y), C))
+    by_singular_values = solve(X, rows, tol=1e-4)
+    monkeypatch.setattr("musvm.solvers.factors.MANY_COLUMNS", 5)
+    solution = solve(X, rows, tol=1e-4)
+    assert solution.converged
+    assert solution.primal == pytest.approx(by_singular_values.primal, rel=2e-4)
+
+
 def test_points_without_length():
     rows = DualRows(np.array([0, 1]), 2, np.ones(3), 0.1)
     solution = solve(np.zeros((3, 2)), rows)
