@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from musvm._input.digests import row_digests
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._lazy import lazy
 from musvm._messages import warn_user
 from musvm._sklearn import check_sample_weight, get_feature_names
 
@@ -60,7 +60,7 @@ class FitData:
         parts = {"X": self.X[:n], "codes": self.codes[:n], "weight": self.weight[:n]}
         return replace(self, **parts)
 
-    @cached_property
+    @lazy
     def digests(self) -> Any:
         """(M, 2) integers, equal for equal rows and, for all purposes, for no others."""
         return row_digests(self.X)

@@ -14,10 +14,10 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
+from musvm._lazy import lazy
 from musvm.datasets._files import ArchiveError, PathLike, file_hash
 
 REMEDY = "Get a fresh copy from its publisher and try again."
@@ -113,7 +113,7 @@ class ZipSource:
         ) as error:
             raise refuse(self.path, f"member {name!r} is corrupted ({error})") from error
 
-    @cached_property
+    @lazy
     def _digest(self) -> str:
         return file_hash(self.path)
 

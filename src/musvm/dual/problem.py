@@ -37,13 +37,13 @@ another library on one device, and what is returned is of the same kind and in t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import device
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, positive_part
+from musvm._lazy import lazy
 
 UniversumLoss = Literal["sum", "max"]
 
@@ -91,12 +91,12 @@ class DualRows:
         """Whether the universum loss is that of eq. (2)."""
         return self.universum_loss == "max"
 
-    @cached_property
+    @lazy
     def own(self) -> tuple[Any, Any]:
         """The index of the entries (i, y_i) of an (M, L) or (n, L) array."""
         return namespace(self.y).arange(len(self.y), device=device(self.y)), self.y
 
-    @cached_property
+    @lazy
     def primal_at_zero(self) -> float:
         """P(0), of the model that knows nothing: every training point has a loss of 1."""
         return float(self.caps[: self.n_train].sum())

@@ -21,11 +21,11 @@ is solved by conjugate gradients, many points at a time, preconditioned by (K + 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
+from musvm._lazy import lazy
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.faces import find_face
 from musvm.dual.newton import cholesky_solve
@@ -47,11 +47,11 @@ class Estimate:
         n_directions = int((self.face.sizes - 1).sum())
         self.is_direct = n_directions <= max(DIRECT_LIMIT, problem.n_points)
 
-    @cached_property
+    @lazy
     def reduced(self) -> Reduced:
         return Reduced(self.problem, self.face)
 
-    @cached_property
+    @lazy
     def inverse(self) -> FloatArray:
         """B above."""
         return self.reduced.inverse_hessian()
@@ -88,7 +88,7 @@ class Estimate:
             nu[at] = np.linalg.solve(systems, w[at][..., None])[..., 0]
         return nu
 
-    @cached_property
+    @lazy
     def _gram_factor(self) -> FloatArray:
         K = self.problem.gram
         return cholesky_with_ridge(K.copy, K)

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._lazy import lazy
 from musvm.dual import problem as statement
 from musvm.dual.decisions import winning_leads
 from musvm.dual.problem import DualProblem
@@ -131,7 +131,7 @@ class _Search:
         # A face too large to be factored is left to the solver.
         self.max_steps = MAX_STEPS if self.estimate.is_direct else 0
 
-    @cached_property
+    @lazy
     def newton(self) -> StackedNewton:
         return StackedNewton(self.problem, self.estimate.reduced, self.estimate.inverse, self.sets)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from musvm._lazy import lazy
 from musvm._progress import Progress
 from musvm.report import content, page, sentences, text
 from musvm.report.models import Described, Fit
@@ -194,7 +194,7 @@ class Document:
         comparison = self.subject.comparison
         return in_words(self.family.method) if comparison is None else comparison.criterion
 
-    @cached_property
+    @lazy
     def errors(self) -> list[Any]:
         """The errors of `models`; None for one that is no finalist of the search."""
         subject = self.subject

@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from musvm._input import reading
 from musvm._input.blocks import merge
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._input.weights import row_caps
+from musvm._lazy import lazy
 from musvm._sklearn import safe_indexing
 from musvm.dual.decisions import leads, spread
 from musvm.dual.problem import DualProblem
@@ -91,7 +91,7 @@ class Described:
     def left_out_error(self) -> float:
         return float(np.mean(self.left_out_labels != self.projections.codes))
 
-    @cached_property
+    @lazy
     def measures(self) -> Measures | None:
         """Spread and labels of the universum in numbers, if there is one."""
         return Measures.of(self.projections) if len(self.projections.universum) else None
@@ -166,13 +166,13 @@ class Family:
         """What judges points left out, by its name in `loo_error`."""
         return "loo" if self.data.is_training.sum() <= MOST_EXACT else "loo-estimate"
 
-    @cached_property
+    @lazy
     def gram(self) -> FloatArray:
         """The Gram matrix of all blocks, training blocks first."""
         kernel = self.model.model_.kernel
         return kernel.gram(self.data.X, self.blocks.rows, resolution=self.data.resolution)
 
-    @cached_property
+    @lazy
     def is_convex(self) -> bool:
         """Whether the kernel is positive semi-definite, so that a gap certifies the optimum."""
         kernel = self.model.model_.kernel
@@ -183,7 +183,7 @@ class Family:
     # -----------------------------------------------------------------------------------------
     # Models
 
-    @cached_property
+    @lazy
     def plain_fit(self) -> Fit:
         """The plain SVM: the model itself if it is one, or a fit to the training rows alone."""
         given, training = self.given, np.flatnonzero(self.data.is_training)
@@ -206,7 +206,7 @@ class Family:
         )
         return _fitted(alone)
 
-    @cached_property
+    @lazy
     def universum_fit(self) -> Fit:
         """The MU-SVM: the model itself if it is one, or a fit with the universum."""
         whole = replace(self.given, rows=np.arange(len(self.caps)))

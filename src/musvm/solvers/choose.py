@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
+from musvm._lazy import lazy
 from musvm._threads import Workers, one_blas_thread, workers
 from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
@@ -100,7 +100,7 @@ class PointProblem:
             return Submatrix(self.X, self.rows)
         return take(self.X, self.rows)
 
-    @cached_property
+    @lazy
     def diagonal(self) -> FloatArray | None:
         """k(x, x) of the rows; None where they are on a device, or the kernel is a function."""
         if is_tensor(self.X) or callable(self.kernel.name):
