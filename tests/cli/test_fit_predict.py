@@ -597,3 +597,43 @@ def test_a_memory_that_is_a_file_is_refused_in_one_line(folder):
     result = run("fit", "train.csv", *FIXED, "--memory", "others.csv")
     assert result.exit_code == 1
     assert "--memory others.csv: cannot be used" in result.stderr
+
+
+@pytest.fixture
+def formulas(folder):
+    """A model whose labels are formulas to a spreadsheet, one of them a mere number."""
+    frame = cli_tables.flowers().dropna().drop(columns="colour")
+    names = {"setosa": '=cmd("calc")', "versicolor": "@x", "virginica": "-1"}
+    frame["species"] = frame["species"].map(names)
+    frame.to_csv("formulas.csv", index=False)
+    result = run("fit", "formulas.csv", *FIXED)
+    assert result.exit_code == 0, result.output
+    return frame["species"]
+
+
+def test_labels_like_formulas_come_back_as_they_were_and_are_named(formulas):
+    result = run("predict", "model.skops", "formulas.csv", "--out", "predictions.csv")
+    assert result.exit_code == 0, result.output
+    assert (
+        "Note: spreadsheets take '=cmd(\"calc\")' for a formula, and 1 more label" in result.stderr
+    )
+    predicted = pandas.read_csv("predictions.csv", dtype=str)["prediction"]
+    assert set(predicted) == set(formulas)
+    assert np.mean(predicted.to_numpy() == formulas.to_numpy()) > 0.9
+
+
+def test_formulas_are_not_named_in_json(formulas):
+    result = run("predict", "model.skops", "formulas.csv", "--json")
+    assert result.exit_code == 0
+    assert set(json.loads(result.stdout)["predictions"]) == set(formulas)
+    assert "spreadsheets" not in result.stderr
+
+
+def test_a_negative_number_is_no_formula(formulas):
+    frame = pandas.read_csv("formulas.csv", dtype=str)
+    predicted = pandas.read_csv(io.StringIO(run("predict", "model.skops", "formulas.csv").stdout))
+    frame[predicted["prediction"] == "-1"].to_csv("numbers.csv", index=False)
+    result = run("predict", "model.skops", "numbers.csv")
+    assert result.exit_code == 0
+    assert set(result.stdout.split()) == {"prediction", "-1"}
+    assert "spreadsheets" not in result.stderr

@@ -39,6 +39,8 @@ from musvm.cli._training import note_unseen
 from musvm.cli.tables import Table, as_text
 
 ROWS_ON_TERMINAL, CLASSES_ON_TERMINAL = 40, 6
+# With one of these a spreadsheet begins to compute.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @app.command(
@@ -111,6 +113,8 @@ def predict(
             answer.show()
         else:
             typer.echo(answer.csv(), nl=False)
+    if not as_json and (out is not None or not sys.stdout.isatty()):
+        _tell_formulas(labels)
     _tell_accuracy(rows, labels, values.classes)
     if reject:
         _tell_rejected(rows, labels == reject_label, values.classes)
@@ -176,6 +180,26 @@ def _threshold(header: Any, path: str, reject_label: str, classes: Any) -> float
             f"{reject_label!r} is one of the classes", param_hint="--reject-label"
         )
     return float(stored["threshold"])
+
+
+def _tell_formulas(labels: Any) -> None:
+    """Labels are written as they are; say so where a spreadsheet would compute with them."""
+    found = [name for name in sorted(set(map(as_text, labels.tolist()))) if _is_formula(name)]
+    if found:
+        note(
+            f"spreadsheets take {found[0]!r} for a formula"
+            + (f", and {counted(len(found) - 1, 'more label')}" if found[1:] else "")
+            + ": import the predictions as text, or take --json"
+        )
+
+
+def _is_formula(name: str) -> bool:
+    """Whether a cell begins as formulas do, and is no number."""
+    try:
+        float(name)
+    except ValueError:
+        return name.startswith(FORMULA_STARTS)
+    return False
 
 
 def _tell_accuracy(rows: Table, predicted: Any, classes: list[str]) -> None:
