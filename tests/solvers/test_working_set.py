@@ -109,6 +109,27 @@ def test_a_working_set_keeps_the_worst_or_what_was_new_and_takes_the_worst_of_al
     assert {50, 51, 60} < set(rounds.choose(violations).tolist())
 
 
+@pytest.mark.parametrize(
+    ("moves_a_row", "warm", "expected"),
+    [(0.5, False, [4, 8, 12]), (2.0, False, [2, 4, 6, 8, 10, 12]), (0.5, True, [1, 5, 9])],
+)
+def test_newton_steps_come_after_as_much_descent_as_they_are_worth(
+    moves_a_row, warm, expected, monkeypatch
+):
+    """Rounds of many moves count more, and a start near the optimum needs one of them."""
+    rows = DualRows(np.arange(100, dtype=np.intp) % 2, 2, np.ones(100))
+    backend = KernelRows(Kernel("precomputed"), np.eye(100), 2, 1e9, Workers())
+    backend.size, backend.newton_every = 10, 4
+    monkeypatch.setattr(working_set, "descend", lambda *_: int(moves_a_row * 10))
+    rounds = working_set._Rounds(rows, backend, np.random.RandomState(0), warm=warm)
+    steps: list[int] = []
+    backend.newton_step = lambda _: steps.append(rounds.n_rounds)
+    survey = backend.survey(rows)
+    for _ in range(12):
+        survey = rounds.improve(survey)
+    assert steps == expected
+
+
 # ---------------------------------------------------------------------------------------------
 # The solution
 

@@ -23,6 +23,46 @@ class Outcome(NamedTuple):
     is_definite: bool
 
 
+class _Systems:
+    """The state of all systems; its arrays stay where they are, and change in place."""
+
+    def __init__(
+        self,
+        product: Callable[[Array], Array],
+        precondition: Callable[[Array], Array],
+        rhs: Array,
+        tol: float,
+    ) -> None:
+        xp = namespace(rhs)
+        self._product, self._precondition = product, precondition
+        self.x, self._direction = xp.zeros_like(rhs), xp.zeros_like(rhs)
+        self._residual = xp.asarray(rhs, copy=True)
+        squares = xp.vecdot(rhs, rhs)
+        self._target, self._rz = tol**2 * squares, xp.zeros_like(squares)
+        self.definite = squares == squares
+        self.goes_on = xp.ones_like(self.definite)
+
+    def advance(self) -> None:
+        """One iteration. Nothing here waits for a device."""
+        xp = namespace(self.x)
+        z = self._precondition(self._residual)
+        rz = xp.vecdot(self._residual, z)
+        # In the first iteration there is nothing to divide by, and no direction to keep.
+        self._direction *= _ratio(rz, self._rz, self.goes_on)
+        self._direction += z
+        self._rz[...] = rz
+        self.definite &= (rz == rz) | ~self.goes_on
+        self.goes_on &= rz > 0.0
+        image = self._product(self._direction)
+        curvature = xp.vecdot(self._direction, image)
+        self.definite &= (curvature > 0.0) | ~self.goes_on
+        self.goes_on &= curvature > 0.0
+        length = _ratio(rz, curvature, self.goes_on)
+        self.x += length * self._direction
+        self._residual -= length * image
+        self.goes_on &= xp.vecdot(self._residual, self._residual) > self._target
+
+
 def conjugate_gradients(
     product: Callable[[Array], Array],
     precondition: Callable[[Array], Array],
@@ -31,6 +71,7 @@ def conjugate_gradients(
     tol: float,
     max_iter: int,
     look_every: int = 1,
+    repeated: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
 ) -> Outcome:
     """Solve A x = b for every row of `rhs`, (T, f).
 
@@ -42,29 +83,15 @@ def conjugate_gradients(
     tol : of the residual, relative to the norm of its right-hand side
     max_iter : the most iterations
     look_every : iterations between looks at the residuals; each look waits for a device
+    repeated : makes of an iteration a function that does the same in less time
     """
-    xp = namespace(rhs)
-    x, residual = xp.zeros_like(rhs), xp.asarray(rhs, copy=True)
-    target = tol**2 * xp.vecdot(rhs, rhs)
-    direction = z = precondition(residual)
-    rz = xp.vecdot(residual, z)
-    goes_on, definite = rz > 0.0, rz == rz
+    systems = _Systems(product, precondition, rhs, tol)
+    advance = systems.advance if repeated is None else repeated(systems.advance)
     for iteration in range(1, max_iter + 1):
-        image = product(direction)
-        curvature = xp.vecdot(direction, image)
-        definite = definite & ((curvature > 0.0) | ~goes_on)
-        goes_on = goes_on & (curvature > 0.0) & (rz > 0.0)
-        length = _ratio(rz, curvature, goes_on)
-        x += length * direction
-        residual -= length * image
-        if iteration % look_every == 0:
-            goes_on = goes_on & (xp.vecdot(residual, residual) > target)
-            if not bool(goes_on.any()):
-                break
-        z = precondition(residual)
-        rz, previous = xp.vecdot(residual, z), rz
-        direction = z + _ratio(rz, previous, goes_on) * direction
-    return Outcome(x, iteration, bool(definite.all()))
+        advance()
+        if iteration % look_every == 0 and not bool(systems.goes_on.any()):
+            break
+    return Outcome(systems.x, iteration, bool(systems.definite.all()))
 
 
 def _ratio(above: Array, below: Array, where: Array) -> Array:

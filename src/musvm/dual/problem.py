@@ -183,11 +183,15 @@ def gap_and_primal(rows: DualRows, alpha: Array, F: Array) -> tuple[float, float
 
     Both leave a device in one transfer: each waits for everything computed there.
     """
+    gap, primal = stacked_gap_and_primal(rows, alpha, F).tolist()
+    return gap, primal
+
+
+def stacked_gap_and_primal(rows: DualRows, alpha: Array, F: Array) -> Array:
+    """(2,) the same where alpha is, without waiting for it."""
     xp, loss = namespace(F), losses(rows, F)
     gap = positive_part(_row_gaps(rows, alpha, F, loss)).sum()
-    primal = _half_square(alpha, F) + rows.caps @ loss
-    gap, primal = xp.stack([gap, primal]).tolist()
-    return gap, primal
+    return xp.stack([gap, _half_square(alpha, F) + rows.caps @ loss])
 
 
 def relative_gap(rows: DualRows, gap: float, primal: float) -> float:

@@ -86,6 +86,7 @@ class PointProblem:
     rows : (M,) those of X that take part, training points first
     dual : everything about them but K
     resolution : relative rounding error of the entries of the kernel matrix
+    matrices : what `shared_matrices` made for these X, if other problems have the same points
     """
 
     kernel: Kernel
@@ -93,6 +94,7 @@ class PointProblem:
     rows: IntArray
     dual: DualRows
     resolution: float
+    matrices: Any = None
 
     @property
     def points(self) -> Any:
@@ -207,7 +209,7 @@ def solve_points(
         backend = _backend(problem, 1e6 * cache_size, team)
         if start is not None:
             backend.restart(start)
-        return solve_by_working_sets(dual, backend, **options, **order)
+        return solve_by_working_sets(dual, backend, warm=start is not None, **options, **order)
 
 
 def _feasible(alpha: FloatArray, rows: DualRows) -> FloatArray:
@@ -396,7 +398,31 @@ def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backen
     from musvm.solvers.backends.torch import DeviceRows
 
     on_host = points.device.type == "cpu"
-    return DeviceRows(kernel, points, L, cache_bytes if on_host else None)
+    name = kernel, problem.rows.tobytes()
+    kept = None if problem.matrices is None else (problem.matrices, name)
+    return DeviceRows(kernel, points, L, cache_bytes if on_host else None, kept)
+
+
+def shared_matrices(X: Any) -> Any:
+    """What problems of the same points on a device share; None where they are on the host."""
+    if not is_tensor(X):
+        return None
+    from musvm.solvers.backends.torch import KeptMatrices
+
+    return KeptMatrices()
+
+
+def decision_values_there(
+    kernel: Kernel, points: Any, vectors: Any, alpha: FloatArray
+) -> FloatArray:
+    """(a, L) sums over the vectors, computed on the device of the points, in doubles."""
+    from musvm.solvers.backends.torch_kernel import DeviceKernel, like
+
+    if not len(vectors):
+        return np.zeros((len(points), alpha.shape[1]))
+    values = DeviceKernel(kernel, points, vectors).weighted(slice(None), like(points, alpha))
+    found: FloatArray = values.cpu().numpy()
+    return found
 
 
 def _grows(problem: PointProblem) -> bool:

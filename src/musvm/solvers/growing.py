@@ -11,7 +11,8 @@ candidate. A pass
 
     1. solves the problem of the candidates by working sets (`working_set.py`), about as well as
        the last look at the others was good;
-    2. computes the decision values of all others, in doubles, block by block: the gap;
+    2. computes the decision values of all others, block by block: the gap. Only a small one is
+       worth computing in doubles;
     3. takes in those that add most to it, at most as many as there are candidates. What is left
        out on purpose adds up to less than the gap that is asked for.
 
@@ -42,6 +43,8 @@ SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
 # Of the gap that is asked for, what the candidates may have; and what share of the candidates is
 # so little news that the next pass may be the last.
 INSIDE, FEW = 0.5, 0.05
+# A gap above this is large, whatever floats do to it.
+ROUGH = 1e-2
 
 
 class _Passes:
@@ -84,25 +87,34 @@ class _Passes:
     ) -> DualSolution:
         """The candidates' problem, from where they are."""
         A = np.flatnonzero(self.inside)
-        backend = self.field.backend(A)
-        if self.alpha[A].any():
+        backend, warm = self.field.backend(A), bool(self.alpha[A].any())
+        if warm:
             backend.restart(self.alpha[A])
         found = solve_by_working_sets(
             self.rows.at(A), backend, tol=tol, max_iter=max_iter,
-            random_state=self.random_state, callback=callback,
+            warm=warm, random_state=self.random_state, callback=callback,
         )  # fmt: skip
         self.alpha[A], self.decision[A] = found.alpha, found.decision
         return found
 
-    def look(self, found: DualSolution) -> tuple[IntArray, FloatArray]:
+    def look(self, found: DualSolution, *, is_last: bool) -> tuple[IntArray, FloatArray]:
         """All others, and what each of them adds to the gap."""
         others = np.flatnonzero(~self.inside)
+        roughly = self.field.looks_roughly and not is_last
+        shares = self._shares(found, others, roughly=roughly)
+        if roughly and self.relative_gap <= ROUGH:
+            shares = self._shares(found, others, roughly=False)
+        return others, shares
+
+    def _shares(self, found: DualSolution, others: IntArray, *, roughly: bool) -> FloatArray:
         support = np.flatnonzero(self.alpha.any(axis=1))
         rows = self.rows.at(others)
-        loss, self.decision[others] = self.field.look(rows, others, support, self.alpha[support])
+        loss, self.decision[others] = self.field.look(
+            rows, others, support, self.alpha[support], roughly=roughly
+        )
         shares: FloatArray = rows.caps * loss
         self.gap, self.primal = found.gap + shares.sum(), found.primal + shares.sum()
-        return others, shares
+        return shares
 
     def grow(self, others: IntArray, shares: FloatArray, enough: float) -> float:
         """Take in those that add most, all but `enough` of it, and let go of whom none needs.
@@ -159,7 +171,7 @@ def solve_growing(
 
     while True:
         found = passes.solve(inner_tol, max_iter - len(history), note)
-        others, shares = passes.look(found)
+        others, shares = passes.look(found, is_last=len(history) >= max_iter)
         gap = passes.relative_gap
         if gap <= tol or len(history) >= max_iter:
             break

@@ -22,7 +22,8 @@ with different labels would not meet otherwise, and the rounds never end.
 
 Where most points are support vectors, as with a universum, no working set is large enough. A
 backend to which products with K cost little takes Newton steps (`musvm.dual.newton`) of all support
-vectors at once, every few rounds.
+vectors at once, every few rounds; the sooner the more rows have to move in these, and at once where
+a start is near the optimum.
 """
 
 from __future__ import annotations
@@ -42,13 +43,20 @@ KEPT = 0.5
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
+# Rounds before the first Newton step from a start that knows most support vectors.
+WARM_ROUNDS = 1
 
 
 class _Rounds:
     """The pieces of one run."""
 
     def __init__(
-        self, rows: DualRows, backend: Backend, random_state: np.random.RandomState
+        self,
+        rows: DualRows,
+        backend: Backend,
+        random_state: np.random.RandomState,
+        *,
+        warm: bool = False,
     ) -> None:
         self.rows = rows
         self.backend = backend
@@ -57,6 +65,8 @@ class _Rounds:
         self.is_new = np.empty(0, dtype=bool)
         self.size = min(backend.size, rows.n_points)
         self.n_rounds = 0
+        # Rounds since the last Newton step, those of many moves by how often a row moved.
+        self.effort = max(backend.newton_every - WARM_ROUNDS, 0.0) if warm else 0.0
         self.curvature = curvatures(backend.diagonal)
         self.floats_hold = floats_hold(backend.diagonal)
 
@@ -91,16 +101,17 @@ class _Rounds:
         gram = np.ascontiguousarray(between, dtype=dtype)
         rows = self.rows.at(W)
         alpha = _class_major(alpha)
-        descend(
+        moves = descend(
             gram, alpha, np.array(F.T, dtype=dtype, order="C"),
             rows.y, rows.caps, rows.delta, rows.is_max, self.curvature[W],
             self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
         )  # fmt: skip
         self.backend.change(W, np.ascontiguousarray(alpha.T))
         self.n_rounds += 1
-        every = self.backend.newton_every
-        if every and self.n_rounds % every == 0:
-            self.backend.newton_steps(self.rows)
+        self.effort += max(1.0, moves / len(W))
+        if 0 < self.backend.newton_every <= self.effort:
+            self.backend.newton_step(self.rows)
+            self.effort = 0.0
         return self.backend.survey(self.rows)
 
     def certify(self, _: Survey) -> Survey:
@@ -119,6 +130,7 @@ def solve_by_working_sets(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
+    warm: bool = False,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
@@ -130,6 +142,7 @@ def solve_by_working_sets(
     backend : computes with the Gram matrix; it starts at alpha = 0 or where `restart` put it
     tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of rounds, at least 1
+    warm : whether the backend starts near the optimum: from the solution of a similar problem
     random_state : orders rows and the first working set; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
 
@@ -137,7 +150,7 @@ def solve_by_working_sets(
     -------
     DualSolution, certified by decision values computed in doubles
     """
-    rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0))
+    rounds = _Rounds(rows, backend, random_state or np.random.RandomState(0), warm=warm)
     _, history = rounds_until_certified(
         rows,
         backend.survey(rows),

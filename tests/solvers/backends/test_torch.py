@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from backends import KERNELS, assert_computes_with, assert_hands_out_right_rows, points
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
-from musvm.kernels import Kernel
+from musvm.kernels import Kernel, extended, other_side
 from musvm.solvers.gram import solve
 from musvm.solvers.working_set import solve_by_working_sets
 from strategies import problems
@@ -22,7 +24,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from devices import DEVICES  # noqa: E402
 from musvm.solvers.backends import torch as torch_backend  # noqa: E402
 from musvm.solvers.backends.torch import DeviceRows  # noqa: E402
-from musvm.solvers.backends.torch_kernel import DeviceKernel  # noqa: E402
+from musvm.solvers.backends.torch_kernel import DeviceKernel, in_halves  # noqa: E402
+from musvm.solvers.backends.torch_replay import Replayed  # noqa: E402
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -120,6 +123,66 @@ def test_rbf_of_tensors_keeps_its_digits(device, shift):
     np.testing.assert_allclose(found, exact, rtol=1e-12)
     singles = on_device.singles(slice(None)).cpu().numpy()
     np.testing.assert_allclose(singles, exact, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 0.1, 1.0])
+def test_products_of_split_points_are_those_of_floats(scale):
+    """Whatever unit multiplies the half floats, what they stand for is right to 22 bits."""
+    X = torch.as_tensor(scale * np.random.default_rng(0).normal(size=(50, 7)))
+    left = extended(X, 0.4)
+    halves = in_halves(left), in_halves(other_side(left), swapped=True)
+    assert [half.dtype for half in halves] == 2 * [torch.float16]
+    assert [half.shape for half in halves] == 2 * [(50, 32)]
+    found = halves[0].double() @ halves[1].double().T
+    exact = -0.4 * torch.cdist(X, X).square()
+    # Half floats are multiples of 2^-24: what is left of a norm is rounded to half of that.
+    atol = 2.0**-24 + 7 * (2.0**-21 * scale**2 + 2.0**-24 * scale)
+    np.testing.assert_allclose(found, exact, rtol=0.0, atol=atol)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("size", [0.05, 0.3, 1.1], ids=["near", "halves", "floats"])
+def test_rbf_rows_in_floats_have_their_digits_for_near_and_far_points(device, size):
+    X = size * np.random.default_rng(0).normal(size=(200, 60))
+    exact = np.exp(-0.3 * np.sum((X[:, None] - X) ** 2, axis=2))
+    kernel = DeviceKernel(Kernel("rbf", gamma=0.3), torch.as_tensor(X, device=device))
+    rows = kernel.singles(torch.arange(0, 200, 2, device=device)).cpu().numpy()
+    np.testing.assert_allclose(rows, exact[::2], rtol=0.0, atol=2e-5)
+    weights = torch.ones((200, 3), dtype=torch.float64, device=device)
+    rough = kernel.roughly_weighted(weights).cpu().numpy()
+    np.testing.assert_allclose(rough, exact @ np.ones((200, 3)), rtol=2e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_replayed_is_done_again_on_what_is_there_now(device):
+    """Ordinary at first, then recorded, then replayed."""
+    total, step = (torch.full((3,), value, device=device) for value in (0.0, 1.0))
+
+    def add():
+        total.add_(step)
+        return total * 2.0
+
+    added = Replayed(add, total.device)
+    for expected, change in ((1.0, 1.0), (2.0, 5.0), (7.0, -7.0), (0.0, 0.0)):
+        assert added().tolist() == [2.0 * expected] * 3
+        assert total.tolist() == [expected] * 3
+        step.fill_(change)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_backend_goes_as_soon_as_nobody_needs_it(device):
+    """Kernel matrices are large: none may wait for Python to look for cycles."""
+    backend = DeviceRows(KERNELS["rbf"], torch.as_tensor(points(), device=device), 3, 1e9)
+    rows = DualRows(np.zeros(60, dtype=np.intp), 3, np.ones(60))
+    for _ in range(3):
+        backend.survey(rows)
+    gone = weakref.ref(backend)
+    gc.disable()
+    try:
+        del backend
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def refuse_more_than(n_bytes: int, monkeypatch) -> None:

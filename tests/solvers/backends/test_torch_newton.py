@@ -168,7 +168,7 @@ def test_a_singular_matrix_of_floats_gives_a_step(device, quick):
 def test_no_step_leads_up(loss, monkeypatch):
     X, rows = digits(loss=loss)
     K, drops = RBF.matrix(X, X), []
-    taken = DeviceRows.newton_steps
+    taken = DeviceRows.newton_step
 
     def measured(self, rows):
         values = []
@@ -178,7 +178,7 @@ def test_no_step_leads_up(loss, monkeypatch):
             values.append(statement.dual_objective(rows, alpha, K @ alpha))
         drops.append(values[0] - values[1])
 
-    monkeypatch.setattr(DeviceRows, "newton_steps", measured)
+    monkeypatch.setattr(DeviceRows, "newton_step", measured)
     solution = solve_by_working_sets(rows, backend_of(X, every=3), tol=1e-4)
     assert solution.converged
     assert statement.infeasibility(rows, solution.alpha) < 1e-12
@@ -227,7 +227,7 @@ def test_without_room_for_the_matrix_there_is_no_step(fails, monkeypatch):
     taken = []
     if fails == "no room":
         backend._spare = 4.0 * 20**2
-        monkeypatch.setattr(backend_module, "newton_steps", lambda *_: taken.append(1))
+        monkeypatch.setattr(backend_module, "after_newton_step", lambda *_: taken.append(1))
     else:
 
         def too_much(*_, **__):

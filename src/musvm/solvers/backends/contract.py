@@ -74,7 +74,7 @@ class Backend(Protocol):
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         """Set alpha of some points and add what follows to F, rounded to floats or better."""
 
-    def newton_steps(self, rows: DualRows) -> None:
+    def newton_step(self, rows: DualRows) -> None:
         """Move all support vectors with free labels at once (`musvm.dual.newton`).
 
         Only as far as that lowers D, and not at all if there is no room for it.
@@ -92,16 +92,27 @@ class Backend(Protocol):
 
 
 class Field(Protocol):
-    """All points of a problem and their kernel, for a solver that holds few of them at a time."""
+    """All points of a problem and their kernel, for a solver that holds few of them at a time.
+
+    `looks_roughly` says whether a rough look takes less time than an exact one.
+    """
+
+    looks_roughly: bool
 
     def backend(self, points: IntArray) -> Backend:
         """A backend of some points alone; those before it are of no more use."""
 
     def look(
-        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+        self,
+        rows: DualRows,
+        points: IntArray,
+        support: IntArray,
+        alpha: FloatArray,
+        *,
+        roughly: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
         """Losses, (w,), and decision values, (w, L), of some points, in doubles.
 
         `rows` are those of the points. The decision values are sums over other points, the
-        `support`, whose rows of alpha are given, (s, L).
+        `support`, whose rows of alpha are given, (s, L). A rough look may round them to floats.
         """

@@ -118,7 +118,7 @@ class KernelRows:
 
         self._workers.each(len(self._F), update)
 
-    def newton_steps(self, rows: DualRows) -> None:
+    def newton_step(self, rows: DualRows) -> None:
         """None: see `newton_every`."""
 
     def restart(self, alpha: FloatArray) -> None:
@@ -166,6 +166,9 @@ class KernelRows:
 class HostField:
     """All points on the processor: a `Field` of `contract.py`; parameters as `KernelRows`."""
 
+    # Kernels take most of the time of a look here, and are the same in floats.
+    looks_roughly = False
+
     def __init__(
         self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
     ) -> None:
@@ -181,7 +184,13 @@ class HostField:
         )
 
     def look(
-        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+        self,
+        rows: DualRows,
+        points: IntArray,
+        support: IntArray,
+        alpha: FloatArray,
+        *,
+        roughly: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
         F = np.zeros((len(points), self._n_classes))
         vectors = self._points[support]

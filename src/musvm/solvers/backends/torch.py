@@ -18,7 +18,7 @@ the points themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -33,17 +33,18 @@ from musvm.kernels import Kernel
 from musvm.solvers.backends.cache import Slots
 from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
 from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
-from musvm.solvers.backends.torch_newton import SupportMatrix, newton_steps
+from musvm.solvers.backends.torch_newton import SupportMatrix, after_newton_step
+from musvm.solvers.backends.torch_replay import Replayed
 
-# On a GPU Newton steps are worth so many rounds; they see to what working sets of this size miss.
-NEWTON_EVERY = 20
+# On a GPU a Newton step is worth so many rounds; it sees to what working sets of this size miss.
+NEWTON_EVERY = 12
 GPU_SIZE = 1500
 # Its rounds are short: descent on the host is what takes the time.
 GPU_LOOSENESS = 0.3
 # Of the memory that is free, this much is left to products, sorting and other people.
 SPARED = 0.4
 # Rows that are copied at a time; changes of more than one in so many rows copy none.
-ROWS_A_PIECE, MANY = 1024, 4
+ROWS_A_PIECE, MANY = 2048, 4
 # K between support vectors goes back to the device, and is not kept for later, from this size on.
 KEPT_BYTES = 4e9
 # Points of which a look copies the features at a time.
@@ -61,27 +62,33 @@ class DeviceRows:
     points : (M, d) doubles
     n_classes : L
     budget : bytes that kernel rows may take; on a GPU what is free there, if None
+    kept : matrices of other solves, and the name of that of this kernel and these points
     """
 
     def __init__(
-        self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
+        self,
+        kernel: Kernel,
+        points: Tensor,
+        n_classes: int,
+        budget: float | None = None,
+        kept: tuple[KeptMatrices, Hashable] | None = None,
     ) -> None:
         M = len(points)
         self._device = points.device
-        self._kernel = DeviceKernel(kernel, points)
+        matrices, name = (KeptMatrices(), None) if kept is None else kept
+        self._cache = matrices.cache(name, kernel, points, budget)
+        self._kernel = self._cache.kernel
         self._alpha = points.new_zeros((M, n_classes))
         self._F = points.new_zeros((M, n_classes))
         self.diagonal: FloatArray = self._kernel.diagonal().cpu().numpy()
-        budget = _free_bytes(self._device) if budget is None else budget
-        self._cache = _Cache(self._kernel, M, _rows_that_fit(M, budget, self._device))
         on_gpu = self._device.type == "cuda"
         self.size = min(self._cache.n_slots, GPU_SIZE if on_gpu else SIZE)
         self.looseness = GPU_LOOSENESS if on_gpu else LOOSENESS
         self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
         # What K between support vectors may take.
-        self._spare = _free_bytes(self._device) if on_gpu else budget
+        self._spare = _free_bytes(self._device) if budget is None else budget
         self._pinned: Tensor | None = None
-        self._problem: tuple[DualRows, DualRows] | None = None
+        self._problem: tuple[DualRows, DualRows, Replayed] | None = None
 
     # What the solver asks for
 
@@ -106,20 +113,20 @@ class DeviceRows:
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         self._set(self._indices(points), torch.as_tensor(alpha, device=self._device))
 
-    def newton_steps(self, rows: DualRows) -> None:
+    def newton_step(self, rows: DualRows) -> None:
         S = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
         if not len(S) or 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
             return
-        problem = self._on_device(rows)
+        problem, _ = self._on_device(rows)
         is_training = S.lt(rows.n_train)
         y = problem.y[S[is_training]]
         some = replace(problem, y=y, caps=problem.caps[S])
         try:
             quick = self._device.type == "cuda"
             support = SupportMatrix(self._cache.between(S), quick=quick)
-            moved = newton_steps(some, self._alpha[S], self._F[S], support)
+            moved = after_newton_step(some, self._alpha[S], self._F[S], support)
         except torch.cuda.OutOfMemoryError:
-            # Steps less; the rounds go on, and the next try is a smaller one.
+            # No step; the rounds go on, and the next try is a smaller one.
             self._spare = 2.0 * len(S) ** 2
             release(self._device)
             return
@@ -129,9 +136,11 @@ class DeviceRows:
         self._set(S, moved)
 
     def restart(self, alpha: FloatArray) -> None:
-        self._alpha = torch.as_tensor(alpha, dtype=torch.float64, device=self._device).clone()
+        # In place: surveys read these tensors.
+        self._alpha.copy_(torch.as_tensor(alpha))
         support = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
-        self._F = self._with_room(lambda: self._kernel.weighted(support, self._alpha[support]))
+        weights = self._alpha[support]
+        self._F.copy_(self._with_room(lambda: self._kernel.weighted(support, weights)))
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha.cpu().numpy(), self._F.cpu().numpy()
@@ -149,17 +158,19 @@ class DeviceRows:
             self._cache.halve()
 
     def _surveyed(self, rows: DualRows) -> Survey:
-        problem = self._on_device(rows)
-        found = statement.kkt_violations(problem, self._alpha, self._F)
-        gap, primal = statement.gap_and_primal(problem, self._alpha, self._F)
-        return Survey(found.cpu().numpy(), gap, primal)
+        _, survey = self._on_device(rows)
+        found = survey().cpu().numpy()
+        return Survey(found[:-2], float(found[-2]), float(found[-1]))
 
-    def _on_device(self, rows: DualRows) -> DualRows:
-        """The rows with labels and caps on the device, sent there once."""
+    def _on_device(self, rows: DualRows) -> tuple[DualRows, Replayed]:
+        """The rows with labels and caps on the device, sent there once, and their survey."""
         if self._problem is None or self._problem[0] is not rows:
             y, caps = (torch.as_tensor(part, device=self._device) for part in (rows.y, rows.caps))
-            self._problem = rows, replace(rows, y=y, caps=caps)
-        return self._problem[1]
+            there = replace(rows, y=y, caps=caps)
+            # It must not know this object, which would then wait for Python to collect cycles.
+            survey = partial(_survey_of, there, self._alpha, self._F)
+            self._problem = rows, there, Replayed(survey, self._device)
+        return self._problem[1:]
 
     def _indices(self, points: IntArray) -> Tensor:
         return torch.as_tensor(points, device=self._device)
@@ -180,8 +191,16 @@ class DeviceRows:
         return self._cache.rows(rows).T @ step
 
 
+def _survey_of(problem: DualRows, alpha: Tensor, F: Tensor) -> Tensor:
+    """(M + 2,) violations, gap and primal."""
+    found = statement.kkt_violations(problem, alpha, F)
+    return torch.cat([found, statement.stacked_gap_and_primal(problem, alpha, F)])
+
+
 class DeviceField:
     """All points on a device: a `Field` of `contract.py`; parameters as `DeviceRows`."""
+
+    looks_roughly = True
 
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
@@ -195,10 +214,18 @@ class DeviceField:
         return DeviceRows(self._kernel, self._taken(points), self._n_classes, self._budget)
 
     def look(
-        self, rows: DualRows, points: IntArray, support: IntArray, alpha: FloatArray
+        self,
+        rows: DualRows,
+        points: IntArray,
+        support: IntArray,
+        alpha: FloatArray,
+        *,
+        roughly: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
         vectors, weights = self._taken(support), like(self._points, alpha)
-        F = [self._decision_values(part, vectors, weights) for part in self._indices(points)]
+        F = [
+            self._decision_values(part, vectors, weights, roughly) for part in self._indices(points)
+        ]
         values = torch.cat(F) if F else self._points.new_zeros((0, self._n_classes))
         y, caps = (like(values, part) for part in (rows.y, rows.caps))
         losses = statement.losses(replace(rows, y=y, caps=caps), values)
@@ -208,10 +235,14 @@ class DeviceField:
         pieces: tuple[Tensor, ...] = like(self._points, points).split(POINTS_A_LOOK)
         return pieces
 
-    def _decision_values(self, points: Tensor, vectors: Tensor, alpha: Tensor) -> Tensor:
+    def _decision_values(
+        self, points: Tensor, vectors: Tensor, alpha: Tensor, roughly: bool
+    ) -> Tensor:
         if not len(vectors):
             return self._points.new_zeros((len(points), self._n_classes))
         kernel = DeviceKernel(self._kernel, self._points[points], vectors)
+        if roughly:
+            return kernel.roughly_weighted(alpha)
         return kernel.weighted(slice(None), alpha)
 
     def _taken(self, points: IntArray) -> Tensor:
@@ -225,7 +256,7 @@ class _Cache:
     """
 
     def __init__(self, kernel: DeviceKernel, n_points: int, n_slots: int) -> None:
-        self._kernel = kernel
+        self.kernel = kernel
         self._n_points = n_points
         self._allocate(n_slots)
         if self.is_whole:
@@ -236,7 +267,7 @@ class _Cache:
 
     def _allocate(self, n_slots: int) -> None:
         """Have room for so many rows, or for half as many, and so on."""
-        self._rows = _rows_on(self._kernel.device, n_slots, self._n_points)
+        self._rows = _rows_on(self.kernel.device, n_slots, self._n_points)
         self.n_slots = len(self._rows)
         self.is_whole = self.n_slots == self._n_points
         if not self.is_whole:
@@ -245,7 +276,7 @@ class _Cache:
     def halve(self) -> None:
         """Give up half of the rows, and forget the others."""
         self._rows = self._rows[:0].clone()
-        release(self._kernel.device)
+        release(self.kernel.device)
         self._allocate(self.n_slots // 2)
 
     def product(self, change: Tensor) -> Tensor:
@@ -257,10 +288,12 @@ class _Cache:
 
     def between(self, W: Tensor) -> Tensor:
         places = self._places(W)
+        if len(W) <= ROWS_A_PIECE:
+            return self._rows[places[:, None], W]
+        # In pieces: whole rows are copied on the way, and pairs of indices would be twice K.
         found = self._rows.new_empty((len(W), len(W)))
-        # In pieces: whole rows are copied on the way.
-        for part in torch.arange(len(W), device=W.device).split(ROWS_A_PIECE):
-            found[part[0] : part[-1] + 1] = self._rows[places[part]][:, W]
+        for rows, part in zip(places.split(ROWS_A_PIECE), found.split(ROWS_A_PIECE), strict=True):
+            torch.index_select(self._rows.index_select(0, rows), 1, W, out=part)
         return found
 
     def _places(self, W: Tensor) -> Tensor:
@@ -269,9 +302,39 @@ class _Cache:
             return W
         missing, slots = self._slots.reserve(W)
         if len(missing):
-            self._rows[slots] = self._kernel.singles(missing)
+            self._rows[slots] = self.kernel.singles(missing)
             self._slots.fill(missing, slots)
         return self._slots.of(W)
+
+
+class KeptMatrices:
+    """Whole kernel matrices that solves of the same points share, by name.
+
+    Those that were used last are kept, as many as leave room for one more.
+    """
+
+    def __init__(self) -> None:
+        self._caches: dict[Hashable, _Cache] = {}
+
+    def cache(self, name: Hashable, kernel: Kernel, points: Tensor, budget: float | None) -> _Cache:
+        """Kernel rows of points that go by this name; parameters as `DeviceRows`."""
+        found = self._caches.pop(name, None)
+        if found is None or not found.is_whole:
+            room = self._room(4.0 * len(points) ** 2, points.device, budget)
+            n_slots = _rows_that_fit(len(points), room, points.device)
+            found = _Cache(DeviceKernel(kernel, points), len(points), n_slots)
+        if found.is_whole:
+            self._caches[name] = found
+        return found
+
+    def _room(self, n_bytes: float, device: torch.device, budget: float | None) -> float:
+        """Bytes for one more matrix; as few as need be of those kept make way for it."""
+        while True:
+            taken = sum(4.0 * cache.n_slots**2 for cache in self._caches.values())
+            room = _free_bytes(device) if budget is None else budget - taken
+            if room >= n_bytes or not self._caches:
+                return room
+            del self._caches[next(iter(self._caches))]
 
 
 def release(device: torch.device) -> None:

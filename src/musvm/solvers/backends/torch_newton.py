@@ -2,9 +2,7 @@
 
 All support vectors with free labels take part, so one step corrects what working sets, which see
 a few of them at a time, correct slowly. K between them is held in floats: a step only proposes a
-direction, and what D says of it is what counts. Several steps follow each other, each on the face
-where the last one ended, while D falls: variables that a step drives into their bounds are out of
-the way of the next.
+direction, and what D says of it is what counts.
 
 Conjugate gradients need as many products as K has scales. A sample P of r support vectors knows
 the large ones: with C = K[:, P], the preconditioner is the inverse of
@@ -29,6 +27,7 @@ from torch import Tensor
 from musvm.dual import problem as statement
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.problem import DualRows, at_bound
+from musvm.solvers.backends.torch_replay import Replayed
 
 TOL, MAX_ITER = 0.1, 80
 # Iterations between looks at the residual.
@@ -37,8 +36,8 @@ LOOK_EVERY = 10
 RIDGE = 1e-6
 # The sample of the preconditioner: at most so many, and one of so many support vectors.
 MAX_SAMPLE, ONE_OF = 2048, 4
-# The most steps in a row, and the share of the last one's drop of D that is worth another.
-MAX_STEPS, WORTH = 2, 0.1
+# Of the support vectors one in so many says how much the sample does not explain.
+JUDGED = 8
 MAX_HALVINGS = 6
 # Rows that are rounded at a time.
 ROWS_A_PIECE = 1024
@@ -109,7 +108,6 @@ class SupportMatrix:
     def __init__(self, K: Tensor, *, quick: bool) -> None:
         self._K = K
         self._quick = _Quick(K) if quick else None
-        self._sample: tuple[Tensor, float] | None = None
 
     def product(self, change: Tensor) -> Tensor:
         """K times a change of alpha, (w, L)."""
@@ -119,9 +117,7 @@ class SupportMatrix:
         """About the step of `musvm.dual.newton`, by the slopes of the free variables, (w, L)."""
         rhs = -slopes.to(self._K.dtype)
         shift = ridge + RIDGE * float(self._K.diagonal().mean())
-        if self._sample is None:
-            self._sample = _nystroem(self._K, shift)
-        B, sigma = self._sample
+        B, sigma = _nystroem(self._K, shift)
         n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
 
         def product(v: Tensor) -> Tensor:
@@ -137,6 +133,7 @@ class SupportMatrix:
         found = conjugate_gradients(
             product, precondition, rhs.view(1, -1),
             tol=TOL, max_iter=MAX_ITER, look_every=LOOK_EVERY,
+            repeated=lambda iteration: Replayed(iteration, rhs.device),
         )  # fmt: skip
         return found.x.view_as(rhs).to(slopes.dtype)
 
@@ -152,8 +149,9 @@ def _nystroem(K: Tensor, shift: float) -> tuple[Tensor, float]:
     factor, failed = torch.linalg.cholesky_ex(K_PP + jitter)
     if bool(failed):
         return K[:, :0], max(scale, shift)
-    explained = torch.linalg.solve_triangular(factor, C.T, upper=False).square().sum(0)
-    sigma = max(float((diagonal - explained).mean()), RIDGE * scale) + shift
+    judged = C[::JUDGED].T
+    explained = torch.linalg.solve_triangular(factor, judged, upper=False).square().sum(0)
+    sigma = max(float((diagonal[::JUDGED] - explained).mean()), RIDGE * scale) + shift
     factor, failed = torch.linalg.cholesky_ex(sigma * (K_PP + jitter) + C.T @ C)
     if bool(failed):
         return K[:, :0], max(scale, shift)
@@ -161,46 +159,37 @@ def _nystroem(K: Tensor, shift: float) -> tuple[Tensor, float]:
     return B.to(K.dtype).contiguous(), sigma
 
 
-def newton_steps(rows: DualRows, alpha: Tensor, F: Tensor, support: SupportMatrix) -> Tensor:
-    """alpha after a few steps that lead down, or as it was."""
-    last, middle = 0.0, torch.as_tensor(rows.caps).median()
-    for _ in range(MAX_STEPS):
-        face = face_of(rows, alpha)
-        slopes = _centred(_gradient(rows, alpha, F), face.groups)
-        free = sum(mask.sum() for mask in face.groups)
-        ridge = float((slopes.square().sum() / free.clamp(min=1)).sqrt() / middle)
-        if not ridge > 0.0:
-            break
-        step = support.newton_step(face.groups, slopes, ridge)
-        drop, change, image = _descended(rows, face, alpha, F, step, support)
-        if not drop > 0.0:
-            break
-        alpha, F = alpha + change, F + image
-        if drop < WORTH * last:
-            break
-        last = drop
-    return alpha
+def after_newton_step(rows: DualRows, alpha: Tensor, F: Tensor, support: SupportMatrix) -> Tensor:
+    """alpha after a step that leads down, or as it was."""
+    face = face_of(rows, alpha)
+    slopes = _centred(_gradient(rows, alpha, F), face.groups)
+    free = sum(mask.sum() for mask in face.groups)
+    typical = (slopes.square().sum() / free.clamp(min=1)).sqrt()
+    ridge = float(typical / torch.as_tensor(rows.caps).median())
+    if not ridge > 0.0:
+        return alpha
+    step = support.newton_step(face.groups, slopes, ridge)
+    return alpha + _descended(rows, face, alpha, F, step, support)
 
 
 def _descended(
     rows: DualRows, face: TensorFace, alpha: Tensor, F: Tensor, step: Tensor, support: SupportMatrix
-) -> tuple[float, Tensor, Tensor]:
-    """The best of the step and its halves: how far D falls, the change and K times it.
+) -> Tensor:
+    """The change of alpha by the step or one of its halves that D falls furthest by; 0 if by none.
 
     Halving ends once it no longer leads further down.
     """
-    best = 0.0, step, step
+    largest, best = 0.0, torch.zeros_like(alpha)
     costs = statement.dual_costs(rows, alpha)
     for halvings in range(MAX_HALVINGS + 1):
         moved = project(rows, face, alpha, alpha + 0.5**halvings * step)
         change = moved - alpha
-        image = support.product(change)
-        rise = (change * (F + 0.5 * image)).sum()
+        rise = (change * (F + 0.5 * support.product(change))).sum()
         drop = -float(rise + (statement.dual_costs(rows, moved) - costs).sum())
-        if 0.0 < best[0] > drop:
+        if 0.0 < largest > drop:
             break
         if drop > 0.0:
-            best = drop, change, image
+            largest, best = drop, change
     return best
 
 
