@@ -11,12 +11,15 @@ from sklearn.datasets import load_digits
 
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm._input.tensors import to_host
+from musvm.kernels import Kernel
+from musvm.search import cv
 from musvm.solvers import choose as paths
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import fake_cupy  # noqa: E402
 from devices import DEVICES  # noqa: E402
+from musvm.solvers.backends import torch as torch_backend  # noqa: E402
 
 MODELS = {
     "rbf": {"kernel": "rbf", "gamma": 0.1},
@@ -92,6 +95,53 @@ def test_small_problems_are_solved_on_the_host_bit_by_bit():
     there = make("rbf", solver="auto").fit(tensor(X), tensor(y), universum=(tensor(U),))
     np.testing.assert_array_equal(there.dual_coef_, host.dual_coef_)
     assert there.model_.fingerprint == host.model_.fingerprint
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_search_by_folds_of_many_points_stays_on_the_device(device, monkeypatch):
+    """It finds what it finds on arrays, and cells of one part and kernel share a matrix."""
+    X, y, U, _ = digits()
+    for room in (paths, cv):
+        monkeypatch.setattr(room, "GRAM_LIMIT", 100)
+    made, proper = [], torch_backend._Cache.__init__
+
+    def noted(self, kernel, n_points, n_slots):
+        made.append(n_points)
+        proper(self, kernel, n_points, n_slots)
+
+    monkeypatch.setattr(torch_backend._Cache, "__init__", noted)
+    grid = {"gammas": (0.05, 0.1), "deltas": (0.0, 0.1), "universum_weights": ("balanced",)}
+    options = {"Cs": (0.5, 5.0), "criterion": 3, "n_steps": 1, "tol": 1e-6, **grid}
+    host = UniversumSVCCV(**options).fit(X, y, universum=U)
+    assert not made
+    there = UniversumSVCCV(**options, n_jobs=2).fit(
+        tensor(X, device), tensor(y, device), universum=tensor(U, device)
+    )
+    # For each gamma three folds without and with universum, and the final fit.
+    assert sorted(made[:-1]) == 2 * 3 * [200] + 2 * 3 * [350]
+    assert made[-1] in (300, 450)
+    assert there.best_params_ == host.best_params_
+    np.testing.assert_allclose(there.results_["criterion"], host.results_["criterion"])
+    np.testing.assert_allclose(there.left_out_margins_, host.left_out_margins_, atol=0.02)
+    assert there.results_["converged"].all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_kept_matrices_make_way_for_others(device):
+    X = torch.as_tensor(digits()[0], device=device)
+    kernel, matrices = Kernel("rbf", 0.1), torch_backend.KeptMatrices()
+    budget = 4.0 * 2.5 * 100**2
+
+    def cache(start):
+        return matrices.cache(start, kernel, X[start : start + 100], budget)
+
+    first, second = cache(0), cache(100)
+    assert cache(0) is first
+    cache(200)
+    # The second was not used for longest.
+    assert cache(0) is first
+    assert cache(100) is not second
+    assert first.is_whole
 
 
 def test_large_problems_stay_on_the_device(monkeypatch):

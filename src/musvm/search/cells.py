@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._input.weights import row_caps
 from musvm.dual.decisions import own_margins
 from musvm.dual.problem import DualProblem, DualRows, UniversumLoss
@@ -27,7 +27,12 @@ from musvm.loo.evaluate import evaluate
 from musvm.loo.span import counts_as_error
 from musvm.loo.types import support_types
 from musvm.model import dual_rows
-from musvm.solvers.choose import PointProblem, solve_points, solve_with_gram
+from musvm.solvers.choose import (
+    PointProblem,
+    decision_values_there,
+    solve_points,
+    solve_with_gram,
+)
 
 # Kernel values between judges and support vectors that are held at a time: 32 MB.
 STRIP_ENTRIES = 2**22
@@ -64,10 +69,11 @@ class Points:
     Attributes
     ----------
     kernel : with its parameters settled
-    X : all points, dense or CSR; the kernel matrix if precomputed
+    X : all points, dense, CSR or a tensor; the kernel matrix if precomputed
     rows : (M,) rows of X that stand for the blocks, training blocks first
     resolution : relative rounding error of the entries of the kernel matrix
     cache_size : of kernel rows, in megabytes
+    matrices : kernel matrices that all cells of one part share, where X is on a device
     """
 
     kernel: Kernel
@@ -75,11 +81,13 @@ class Points:
     rows: IntArray
     resolution: float
     cache_size: float
+    matrices: Any = None
 
     @property
     def identity(self) -> list[Any]:
         """Arrays, numbers and names that tell it from others."""
-        X = [self.X.data, self.X.indices, self.X.indptr] if sp.issparse(self.X) else [self.X]
+        points = to_host(self.X)
+        X = [points.data, points.indices, points.indptr] if sp.issparse(points) else [points]
         return [repr(self.kernel), *X, self.rows]
 
     def solved(
@@ -87,7 +95,9 @@ class Points:
     ) -> DualSolution:
         """The solution on a part, on whatever path a fit takes."""
         return solve_points(
-            PointProblem(self.kernel, self.X, self.rows[part.blocks], rows, self.resolution),
+            PointProblem(
+                self.kernel, self.X, self.rows[part.blocks], rows, self.resolution, self.matrices
+            ),
             cache_size=self.cache_size,
             tol=options.tol,
             max_iter=options.max_iter,
@@ -99,6 +109,9 @@ class Points:
         """(J, L) those of the judges, a few of them at a time."""
         used = np.flatnonzero(np.any(alpha != 0.0, axis=1))
         judges, vectors = self.rows[part.judges], self.rows[part.blocks[used]]
+        if is_tensor(self.X):
+            points = take(self.X, judges), take(self.X, vectors)
+            return decision_values_there(self.kernel, *points, alpha[used])
         F = np.zeros((len(judges), alpha.shape[1]))
         size = max(STRIP_ENTRIES // max(len(used), 1), 1)
         for first in range(0, len(judges), size):

@@ -51,7 +51,7 @@ from musvm.search.scoring import FoldScorer
 from musvm.search.sources import Grams, PointSources, Sources
 from musvm.search.steps import Fold, Grid, Steps
 from musvm.search.table import as_cv_results, as_table
-from musvm.solvers.choose import GRAM_LIMIT
+from musvm.solvers.choose import GRAM_LIMIT, stays_on_device
 
 # Matrices of all points that a named criterion holds at the same time.
 N_MATRICES = 3
@@ -137,7 +137,8 @@ default='loo-estimate'
 
     n_jobs : int or None, default=None
         Number of workers, by joblib: None is 1 unless a `joblib.parallel_config` says otherwise,
-        -1 is all cores. The results do not depend on it, nor on the backend.
+        -1 is all cores. The results do not depend on it, nor on the backend. Folds of tensors are
+        fitted where these are, one after the other.
 
     memory : str, path or None, default=None
         Directory for finished cells. A search that was interrupted continues where it was if it
@@ -377,9 +378,8 @@ such arrays, default=None
         self : UniversumSVCCV
             The fitted search.
         """
-        X, y, universum, groups = map(tensors.to_host, (X, y, universum, groups))
-        weights = map(tensors.to_host, (sample_weight, universum_sample_weight))
-        data = reading.read(self, X, y, universum, *weights)
+        groups = tensors.to_host(groups)
+        data = self._read(X, y, universum, sample_weight, universum_sample_weight)
         if self.kernel != "precomputed":
             warn_if_split(X, universum)
             warn_if_far_outside(data)
@@ -400,7 +400,7 @@ such arrays, default=None
 
         with (
             one_blas_thread(),
-            Pool(self.n_jobs) as pool,
+            Pool(self._n_jobs(data)) as pool,
             Progress("Search", n_tasks, verbose=self.verbose, follow=follow) as progress,
         ):
             method = self._judge if folds is None else None
@@ -422,6 +422,21 @@ such arrays, default=None
         self.best_estimator_ = self._model(data, blocks, grid.kernels[best.spec.kernel], fit)
         self.n_iter_ = self.best_estimator_.n_iter_
         return self
+
+    def _read(self, X: Any, y: Any, universum: Any, *weights: Any) -> FitData:
+        """All rows, on the device of X where that is a tensor and folds are fitted there."""
+        if tensors.is_tensor(X) and not isinstance(self._judge, str):
+            parts = [X, *reading.universum_parts(universum)]
+            if stays_on_device(sum(map(reading.n_rows, parts)), self.kernel, "auto"):
+                from musvm._input import on_device
+
+                return on_device.read(self, X, y, universum, *weights)
+        on_host = map(tensors.to_host, (X, y, universum, *weights))
+        return reading.read(self, *on_host)
+
+    def _n_jobs(self, data: FitData) -> int | None:
+        """One after the other on a device, whose memory and time are one fit's at a time."""
+        return 1 if tensors.is_tensor(data.X) else self.n_jobs
 
     def _search(self, steps: Steps) -> list[Cell]:
         """The cells of all steps, plain ones first."""
@@ -527,7 +542,7 @@ such arrays, default=None
         has_gamma = self.kernel in KERNELS_WITH_GAMMA
         gammas = self._values("gammas", "gamma")
         given = list(dict.fromkeys(gammas)) if has_gamma else [1.0]
-        X, weight = data.X[blocks.rows[:n]], blocks.total(data.weight)[:n]
+        X, weight = tensors.take(data.X, blocks.rows[:n]), blocks.total(data.weight)[:n]
         kernels = [
             Kernel(self.kernel, resolve_gamma(gamma, X, weight), self.degree, self.coef0)
             for gamma in given
@@ -614,7 +629,8 @@ such arrays, default=None
             groups = None if groups is None else column_or_1d(groups)[rows]
             cv = check_cv(self._judge, labels, classifier=True)
             splits = [
-                (rows[train], rows[test]) for train, test in cv.split(data.X[rows], labels, groups)
+                (rows[train], rows[test])
+                for train, test in cv.split(tensors.take(data.X, rows), labels, groups)
             ]
         else:
             # Splits that were made before are of the rows of X, whatever their weight.

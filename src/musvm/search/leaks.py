@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import FloatArray, take, to_host
 
 MAX_TRAINING, MAX_UNIVERSUM = 1000, 20
 # Residuals below this share of a point's length are rounding errors.
@@ -31,7 +31,9 @@ def is_made_of_training_points(data: FitData, blocks: Blocks) -> bool:
     if n == M or not n < d or n > MAX_TRAINING:
         return False
     some = np.unique(np.linspace(n, M - 1, MAX_UNIVERSUM).round().astype(np.intp))
-    training, universum = _dense(data.X[blocks.rows[:n]]), _dense(data.X[blocks.rows[some]])
+    training, universum = (
+        _dense(to_host(take(data.X, blocks.rows[part]))) for part in (slice(n), some)
+    )
     combination, _, rank, _ = np.linalg.lstsq(training.T, universum.T, rcond=None)
     if rank < n:
         return False

@@ -17,7 +17,7 @@ import numpy as np
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import FloatArray, is_tensor, take, to_host
 from musvm.kernels import Kernel
 
 # Two values a decade.
@@ -32,7 +32,10 @@ def default_Cs(kernel: Kernel, data: FitData, blocks: Blocks) -> list[float]:
     """C for a kernel on the training points, to two digits."""
     n = len(blocks.y)
     chosen = np.unique(np.linspace(0, n - 1, min(n, N_EXAMINED)).round().astype(np.intp))
-    gram = kernel.gram(data.X, blocks.rows[chosen], resolution=data.resolution)
+    X, rows = data.X, blocks.rows[chosen]
+    if is_tensor(X):
+        X, rows = to_host(take(X, rows)), np.arange(len(rows))
+    gram = kernel.gram(X, rows, resolution=data.resolution)
     scale = kernel_scale(gram, blocks.total(data.weight)[chosen])
     return [float(f"{c / scale:.2g}") for c in CS]
 

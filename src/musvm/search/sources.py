@@ -4,7 +4,8 @@ Gram matrices, each entry computed once as long as memory allows: step (a) needs
 only, for every kernel; the others all blocks, for the kernel chosen. So the training part is
 computed first and extended when the universum joins.
 
-Beyond `GRAM_LIMIT` points, folds are fitted on whatever path a fit takes, from points.
+Beyond `GRAM_LIMIT` points, folds are fitted on whatever path a fit takes, from points. On a device
+the cells of one part and one kernel share their kernel matrix.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import FloatArray, is_tensor
 from musvm.kernels import Kernel, make_symmetric, warn_if_indefinite
 from musvm.search.cells import Points, Source
+from musvm.solvers.choose import shared_matrices
 
 # Matrices that are no longer in use are kept up to this many bytes.
 KEPT_BYTES = 2**28
@@ -29,6 +31,10 @@ class Sources(Protocol):
     @property
     def n_kept(self) -> int:
         """How many of them may be kept."""
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether no two cells are solved side by side, whatever the number of workers."""
 
     def training(self, kernel: Kernel) -> Source:
         """Those of the training blocks."""
@@ -47,17 +53,23 @@ class PointSources:
         self._data = data
         self._blocks = blocks
         self._cache_size = cache_size
+        self._matrices = shared_matrices(data.X)
 
     @property
     def n_kept(self) -> int:
         return 1
+
+    @property
+    def one_at_a_time(self) -> bool:
+        return is_tensor(self._data.X)
 
     def training(self, kernel: Kernel) -> Points:
         return self.full(kernel)
 
     def full(self, kernel: Kernel) -> Points:
         data = self._data
-        return Points(kernel, data.X, self._blocks.rows, data.resolution, self._cache_size)
+        rows, matrices = self._blocks.rows, self._matrices
+        return Points(kernel, data.X, rows, data.resolution, self._cache_size, matrices)
 
     def forget(self) -> None:
         """There is nothing to forget."""
@@ -65,6 +77,8 @@ class PointSources:
 
 class Grams:
     """Gram matrices of the blocks of a fit, by kernel."""
+
+    one_at_a_time = False
 
     def __init__(self, data: FitData, blocks: Blocks) -> None:
         self._data = data

@@ -9,6 +9,10 @@
 In one step instead of three, (c) follows every plain cell; in the paper's two steps it follows the
 cell chosen in (a). A model with universum wants another C than one without, which is why (b) is
 there; which C that is depends little on C*/C and Delta, which is why it looks at one of each.
+
+Where cells are solved one at a time, on a device, chains over Delta follow the smallest C alone,
+and at each of their cells a chain over C begins, upwards: the plain cell of the same C knows
+nothing of the universum, which the cell of a smaller C has learnt already.
 """
 
 from __future__ import annotations
@@ -145,13 +149,17 @@ class Steps:
         for k in sorted({cell.spec.kernel for cell in plain} if wanted else ()):
             source = self.sources.full(self.grid.kernels[k])
             key = self.runner.key(source)
+            of_kernel = [cell for cell in plain if cell.spec.kernel == k]
+            first = of_kernel[:1] if self.sources.one_at_a_time else of_kernel
             bundles = [
                 self._continued(cell, weight, deltas, source, key)
-                for cell in plain
-                if cell.spec.kernel == k
+                for cell in first
                 for weight, deltas in wanted.items()
             ]
             cells += self._cells(bundles)
+            Cs = [cell.spec.C for cell in of_kernel[len(first) :]]
+            if Cs:
+                cells += self._cells([self._upwards(b, place, Cs) for b, place in _links(bundles)])
         return cells
 
     def _cells(self, bundles: Sequence[Sequence[Chain]]) -> list[Cell]:
@@ -252,6 +260,19 @@ class Steps:
             Chain(source, part, specs, self.runner.key(key, before), _with_zeros(fit.alpha, part))
             for part, fit, before in zip(self._parts[weight], cell.fits, cell.keys, strict=True)
         ]
+
+    def _upwards(self, solved: Sequence[Chain], place: int, Cs: Sequence[float]) -> list[Chain]:
+        """From cells that are solved, on every part, through larger C."""
+        specs = [replace(solved[0].specs[place], C=C) for C in Cs]
+        return [
+            Chain(chain.source, chain.part, specs, chain.keys[place], chain.fits[place].alpha)
+            for chain in solved
+        ]
+
+
+def _links(bundles: Sequence[list[Chain]]) -> list[tuple[list[Chain], int]]:
+    """All cells of bundles of chains, as a bundle and a place in its chains."""
+    return [(bundle, place) for bundle in bundles for place in range(len(bundle[0].specs))]
 
 
 def _is_quickly_estimated(fit: CellFit) -> bool:
