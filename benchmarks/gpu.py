@@ -161,7 +161,7 @@ def recorded(phases: dict[str, list]) -> Iterator[None]:
     pieces = [(_Cache, "__init__", "kernel"), (DeviceRows, "change", "update"),
               (DeviceRows, "survey", "survey"), (DeviceRows, "restart", "certificate"),
               (DeviceRows, "kernel_between", "transfer of K_WW"),
-              (DeviceRows, "newton_steps", "Newton steps")]  # fmt: skip
+              (DeviceRows, "newton_step", "Newton steps")]  # fmt: skip
     kept = [(owner, name, getattr(owner, name)) for owner, name, _ in pieces]
     for owner, name, label in pieces:
         setattr(owner, name, _with_events(getattr(owner, name), phases[label]))
@@ -327,7 +327,7 @@ def add_fit(
 
 
 def measure_scale(quick: bool) -> None:
-    report = _report("gpu-scale", "Half a million points on a GPU", quick)
+    report = gpu_report("gpu-scale", "Half a million points on a GPU", quick)
     table = Table("Growth with the number of points", COLUMNS, CONDITIONS)
     X, y = images(quick)
     # A fit before those that count starts PyTorch's libraries.
@@ -357,7 +357,7 @@ def measure_scale(quick: bool) -> None:
 
 
 def measure_million(quick: bool) -> None:
-    report = _report("gpu-million", "A universum of a million points on a GPU", quick)
+    report = gpu_report("gpu-million", "A universum of a million points on a GPU", quick)
     table = Table("Blends of two images of different classes", COLUMNS, CONDITIONS)
     X, y = images(quick)
     generator = torch.Generator(device=DEVICE).manual_seed(0)
@@ -387,7 +387,7 @@ def fit_some(n_fits: int, quick: bool) -> list[float]:
 
 
 def measure_repeats(quick: bool) -> None:
-    report = _report("gpu-repeats", "Several fits and processes on one GPU", quick)
+    report = gpu_report("gpu-repeats", "Several fits and processes on one GPU", quick)
     table = Table(
         "Fits of 90,000 to 120,000 points to a gap of 1e-2", ("where", "fits", "seconds"),
         f"RBF, C = {C:g}, gamma = {GAMMA:g}; kernel matrices of different sizes, one after the "
@@ -405,7 +405,8 @@ def measure_repeats(quick: bool) -> None:
     report.store()
 
 
-def _report(name: str, title: str, quick: bool) -> Report:
+def gpu_report(name: str, title: str, quick: bool) -> Report:
+    """A report that names the GPU."""
     report = Report(name, title, quick=quick)
     report.machine["GPU"] = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
     return report
@@ -423,7 +424,7 @@ def main() -> None:
     if arguments.only in OWN_PAGES:
         OWN_PAGES[arguments.only](arguments.quick)
         return
-    report = _report("gpu", "MNIST on a GPU", arguments.quick)
+    report = gpu_report("gpu", "MNIST on a GPU", arguments.quick)
     if arguments.only != "search":
         all_tasks = tasks(arguments.quick)
         Task("", all_tasks[0].X[:4000], all_tasks[0].y[:4000], None).fit(1e-2, on_gpu=True)
