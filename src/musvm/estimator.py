@@ -82,15 +82,7 @@ class ModelMethods(ClassifierMixin):
             from musvm._input import on_device
 
             return self.model_.decision_values(on_device.points_for(self, X))
-        points = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
-            dtype=np.float64,
-            order="C",
-        )
-        return self.model_.decision_values(points)
+        return self.model_.decision_values(reading.points_for(self, X))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Decision values.
@@ -218,8 +210,9 @@ class ModelMethods(ClassifierMixin):
         if not len(judged):
             raise ValueError("y holds only the universum label, so there is nothing to score.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        points = tensors.take(X, judged) if tensors.is_tensor(X) else safe_indexing(X, judged)
-        predicted = tensors.to_host(self.predict(points))
+        if len(judged) < len(y):
+            X = tensors.take(X, judged) if tensors.is_tensor(X) else safe_indexing(X, judged)
+        predicted = tensors.to_host(self.predict(X))
         return float(accuracy_score(y[judged], predicted, sample_weight=weight))
 
 
@@ -492,9 +485,13 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels: numbers, strings or booleans.
 
-        universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
-such arrays, default=None
-            Points of no class. None, or no rows at all, fits the plain SVM.
+        universum : {array-like, sparse matrix} of shape (m, n_features), a tuple or list of such \
+arrays, or a callable, default=None
+            Points of no class. None, or no rows at all, fits the plain SVM. A large array stays
+            where it is: a memory map, ``np.load(path, mmap_mode="r")``, is read piece by piece,
+            and only points that take part in the solution are kept. A function without
+            arguments that returns an iterator over arrays does the same for points in any
+            storage; it is called many times and must give the same arrays each time.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included. A row of weight 0 is left
@@ -560,7 +557,7 @@ such arrays, default=None
 
                 return on_device.read(self, X, y, universum, *weights)
         on_host = map(tensors.to_host, (X, y, universum, *weights))
-        return reading.read(self, *on_host)
+        return reading.read(self, *on_host, may_stream=True)
 
     def _settled_kernel(self, data: FitData, blocks: Blocks) -> Kernel:
         """The kernel with gamma as a number."""

@@ -142,14 +142,15 @@ class Kernel:
     def weighted(self, X: Any, Z: Any, weights: FloatArray) -> FloatArray:
         """sum_j k(x_i, z_j) weights_jl, in blocks of rows that bound the memory.
 
-        The same digits whatever the number of threads.
+        The same digits whatever the number of threads. Points may be dense numbers of any type:
+        they become doubles block by block.
         """
         if not Z.shape[0]:
             return np.zeros((X.shape[0], weights.shape[1]))
         found = np.empty((X.shape[0], weights.shape[1]))
 
         def compute(part: slice) -> None:
-            found[part] = self.matrix(X[part], Z) @ weights
+            found[part] = self.matrix(as_doubles(X[part]), Z) @ weights
 
         # A user's function need not be safe to call from several threads.
         with nullcontext(Workers()) if callable(self.name) else workers() as team:
@@ -195,6 +196,11 @@ def raise_to(values: NDArray[Any], degree: int) -> None:
     once = values.copy()
     for _ in range(degree - 1):
         values *= once
+
+
+def as_doubles(points: Any) -> Any:
+    """Dense points as an array of doubles; sparse ones as they are."""
+    return points if sp.issparse(points) else np.ascontiguousarray(points, dtype=np.float64)
 
 
 def _squared_distances(X: Any, Z: Any, gamma: float) -> FloatArray:

@@ -30,7 +30,7 @@ from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import one_blas_thread
 from musvm.dual.problem import DualRows, UniversumLoss
 from musvm.dual.solution import Certificate
-from musvm.kernels import Kernel
+from musvm.kernels import CHUNK, Kernel, as_doubles
 from musvm.solvers.choose import PointProblem
 
 
@@ -250,6 +250,9 @@ class FittedModel:
     def decision_values(self, X: Any) -> Any:
         """f_l(x), (a, L), of validated points: dense, CSR, or a tensor of doubles, on its device.
 
+        Dense points may be numbers of any type, and mapped to memory: they become doubles piece by
+        piece.
+
         For a precomputed kernel X is the kernel between the points and all rows of the fit.
         """
         if tensors.is_tensor(X):
@@ -257,14 +260,21 @@ class FittedModel:
         if sp.issparse(X):
             X = in_canonical_form(X)
         if self.weights is not None:
-            # The same digits whatever the number of threads.
-            with one_blas_thread():
-                return np.asarray(X @ self.weights.T) + self.intercept
+            return self._linear_values(X, self.weights.T) + self.intercept
         if self.kernel.is_precomputed:
             columns = np.concatenate([self.training_support, self.universum_support])
             with one_blas_thread():
                 return X[:, columns] @ self.dual_coef.T
         return self.kernel.weighted(X, self.vectors, self.dual_coef.T)
+
+    def _linear_values(self, X: Any, weights: FloatArray) -> FloatArray:
+        # The same digits whatever the number of threads.
+        with one_blas_thread():
+            if sp.issparse(X):
+                return np.asarray(X @ weights)
+            step = max(CHUNK // max(X.shape[1], 1), 1)
+            pieces = [as_doubles(X[k : k + step]) @ weights for k in range(0, len(X), step)]
+            return np.concatenate([np.empty((0, weights.shape[1])), *pieces])
 
     def radii(self, diagonal: FloatArray) -> FloatArray:
         """How far differences f_k(x) - f_l(x) may be from the exact optimum's, from k(x, x).

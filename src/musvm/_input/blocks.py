@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from musvm._input.reading import UNIVERSUM, FitData
-from musvm._input.tensors import BoolArray, FloatArray, IntArray, row_sums
+from musvm._input.tensors import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:
     first, block = _distinct(group, *identity)
     # By contents, so that rounding errors in the data change the order of a few blocks at most.
     with np.errstate(over="ignore", invalid="ignore"):
-        contents = row_sums(data.X)[kept[first]] if equal_rows else first
+        contents = data.row_sums[kept[first]] if equal_rows else first
     order = np.lexsort([contents, group[first]])
     block_of_row = np.zeros(len(caps), dtype=np.intp)
     block_of_row[kept] = np.argsort(order)[block]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from musvm._input.reading import FitData, n_rows, universum_parts
+from musvm._input.streams import starts_anew
 from musvm._messages import warn_user
 
 # Fewer rows than this agree by chance, where features take few values.
@@ -44,7 +45,9 @@ def warn_if_training_points(data: FitData) -> None:
 
 def warn_if_split(X: Any, universum: Any) -> None:
     """Say that cross-validation has split the universum into folds, if it has."""
-    if isinstance(universum, tuple) or len(parts := universum_parts(universum)) != 1:
+    if isinstance(universum, tuple) or starts_anew(universum) is not None:
+        return
+    if len(parts := universum_parts(universum)) != 1:
         return
     if n_rows(parts[0]) != n_rows(X) or parts[0] is not universum:
         return

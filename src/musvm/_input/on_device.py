@@ -33,8 +33,9 @@ def read(estimator: Any, X: Any, y: Any, universum: Any, *weights: Any) -> readi
         return U
 
     of_rows, of_universum = map(tensors.to_host, weights)
+    parts = reading.universum_parts(universum)
     return reading.collect(
-        estimator, points, y, universum, (of_rows, of_universum), read_part, torch.cat
+        estimator, points, y, parts, (of_rows, of_universum), read_part, torch.cat
     )
 
 

@@ -17,10 +17,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
 from musvm._input.digests import row_digests
-from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._input.streams import (
+    Repeated,
+    Stored,
+    StreamedRows,
+    starts_anew,
+    stays_where_it_is,
+)
+from musvm._input.tensors import BoolArray, FloatArray, IntArray, row_sums
 from musvm._lazy import lazy
 from musvm._messages import warn_user
 from musvm._sklearn import check_sample_weight, get_feature_names
+
+# Types that become doubles where they are used; all others become doubles first.
+NUMBERS = [np.float64, *map(np.dtype, ("f4", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?"))]
 
 UNIVERSUM = -1
 """The code of a universum row in `FitData.codes`; classes are 0..L-1."""
@@ -32,7 +42,8 @@ class FitData:
 
     Attributes
     ----------
-    X : (M, d) doubles, dense, CSR in canonical format or a tensor; (M, M) for a precomputed kernel
+    X : (M, d) doubles, dense, CSR in canonical format, a tensor or `StreamedRows`; (M, M) for a
+        precomputed kernel
     codes : (M,) index into `classes`, or UNIVERSUM
     classes : (L,) sorted labels
     weight : (M,) nonnegative sample weights
@@ -63,7 +74,12 @@ class FitData:
     @lazy
     def digests(self) -> Any:
         """(M, 2) integers, equal for equal rows and, for all purposes, for no others."""
-        return row_digests(self.X)
+        return self.X.digests if isinstance(self.X, StreamedRows) else row_digests(self.X)
+
+    @property
+    def row_sums(self) -> FloatArray:
+        """(M,) sums of the entries of every row."""
+        return self.X.sums if isinstance(self.X, StreamedRows) else row_sums(self.X)
 
     @property
     def fingerprint(self) -> str:
@@ -84,8 +100,12 @@ def read(
     universum_sample_weight: Any = None,
     *,
     reset: bool = True,
+    may_stream: bool = False,
 ) -> FitData:
-    """Validate everything that `fit` is given; sets `n_features_in_` and names if `reset`."""
+    """Validate everything that `fit` is given; sets `n_features_in_` and names if `reset`.
+
+    With `may_stream` a large universum stays where it is, and may be given in pieces.
+    """
     precomputed = estimator.kernel == "precomputed"
     X, y = validate_data(
         estimator,
@@ -103,30 +123,56 @@ def read(
         return read_universum(part, estimator)
 
     weights = sample_weight, universum_sample_weight
-    return collect(estimator, X, y, universum, weights, read_part, _stack)
+    start = starts_anew(universum) if may_stream else None
+    if start is not None:
+        in_pieces = [Repeated(start, read_part)]
+        return collect(estimator, X, y, in_pieces, weights, lambda part: part, _stream)
+    parts = universum_parts(universum)
+    if may_stream and not precomputed and stays_where_it_is(X, parts):
+
+        def as_it_is(part: Any) -> Stored:
+            require_same_width(_require_two_dimensions(part), estimator)
+            return Stored(part)
+
+        return collect(estimator, X, y, parts, weights, as_it_is, _stream)
+    return collect(estimator, X, y, parts, weights, read_part, _stack)
+
+
+def points_for(estimator: Any, X: Any) -> Any:
+    """The points that a fitted estimator is asked about, once found to be like those of its fit.
+
+    Dense ones as they are, of any type of numbers: a memory map is not copied.
+    """
+    precomputed = estimator.kernel == "precomputed"
+    return validate_data(
+        estimator,
+        X,
+        reset=False,
+        accept_sparse=False if precomputed else "csr",
+        dtype=np.float64 if precomputed or sp.issparse(X) else NUMBERS,
+    )
 
 
 def collect(
     estimator: Any,
     X: Any,
     y: Any,
-    universum: Any,
+    parts: list[Any],
     weights: tuple[Any, Any],
     read_part: Callable[[Any], Any],
     stack: Callable[[list[Any]], Any],
 ) -> FitData:
-    """The data of a fit from a validated X and y, and functions for what the universum adds."""
+    """The data of a fit from a validated X and y, parts of the universum, and how to add them."""
     precomputed = estimator.kernel == "precomputed"
     weight = check_sample_weight(weights[0], y, dtype=np.float64, ensure_non_negative=True)
-    parts = universum_parts(universum)
     _require_one_form(parts, y, estimator.universum_label, precomputed)
     classes, codes = encode_labels(y, estimator.universum_label)
     if not parts and estimator.universum_label is not None and (codes != UNIVERSUM).all():
         warn_user(f"{nothing_marked(classes, estimator.universum_label)}: this is a plain SVM.")
-    U = [read_part(part) for part in parts]
-    m = sum(part.shape[0] for part in U)
+    rows = stack([X, *map(read_part, parts)])
+    m = rows.shape[0] - X.shape[0]
     return FitData(
-        X=stack([X, *U]),
+        X=rows,
         codes=np.concatenate([codes, np.full(m, UNIVERSUM, dtype=np.intp)]),
         classes=classes,
         weight=np.concatenate([weight, _universum_weights(weights[1], m)]),
@@ -167,6 +213,11 @@ def universum_parts(universum: Any) -> list[Any]:
 
 
 def n_rows(part: Any) -> int:
+    if starts_anew(part) is not None:
+        raise ValueError(
+            "universum is given in pieces, which only UniversumSVC.fit takes, with an X that is "
+            "no tensor: pass an array of shape (m, n_features)."
+        )
     if np.ndim(part) == 0:
         raise ValueError("universum must be an array of shape (m, n_features), got a scalar.")
     return int(part.shape[0]) if hasattr(part, "shape") else len(part)
@@ -174,12 +225,7 @@ def n_rows(part: Any) -> int:
 
 def read_universum(part: Any, estimator: Any) -> Any:
     """One array of universum points, validated against the columns of X."""
-    if np.ndim(part) != 2:
-        raise ValueError(
-            "universum must be an array of shape (m, n_features) or a tuple of such arrays, "
-            f"got {np.ndim(part)} dimension(s)."
-        )
-    names = get_feature_names(part)
+    names = get_feature_names(_require_two_dimensions(part))
     expected = getattr(estimator, "feature_names_in_", None)
     U = check_array(
         part,
@@ -199,12 +245,27 @@ def read_universum(part: Any, estimator: Any) -> Any:
     return U
 
 
+def _require_two_dimensions(part: Any) -> Any:
+    if np.ndim(part) != 2:
+        raise ValueError(
+            "universum must be an array of shape (m, n_features) or a tuple of such arrays, "
+            f"got {np.ndim(part)} dimension(s)."
+        )
+    return part
+
+
 def require_same_width(U: Any, estimator: Any) -> None:
     """Refuse universum points with other columns than X."""
     if U.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"universum has {U.shape[1]} features, but X has {estimator.n_features_in_}."
         )
+
+
+def _stream(parts: list[Any]) -> StreamedRows:
+    """Rows on top of each other, those of the universum where they are; sparse if X is."""
+    X, *universum = parts
+    return StreamedRows.read([Stored(X), *universum], sparse=sp.issparse(X))
 
 
 def _stack(parts: list[Any]) -> Any:

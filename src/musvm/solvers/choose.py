@@ -26,12 +26,14 @@ points for all rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from musvm._input.streams import StreamedRows, row_values
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._lazy import lazy
 from musvm._threads import Workers, one_blas_thread, workers
@@ -43,7 +45,7 @@ from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
 from musvm.solvers.gram import solve
-from musvm.solvers.growing import solve_growing
+from musvm.solvers.growing import by_working_sets, solve_growing
 from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
@@ -82,7 +84,7 @@ class PointProblem:
     Attributes
     ----------
     kernel : with its parameters settled
-    X : all points, dense, CSR or a tensor; the kernel matrix if precomputed
+    X : all points, dense, CSR, a tensor or `StreamedRows`; the kernel matrix if precomputed
     rows : (M,) those of X that take part, training points first
     dual : everything about them but K
     resolution : relative rounding error of the entries of the kernel matrix
@@ -100,6 +102,8 @@ class PointProblem:
     def points(self) -> Any:
         if self.kernel.is_precomputed:
             return Submatrix(self.X, self.rows)
+        if isinstance(self.X, StreamedRows):
+            return self.X.at(self.rows)
         return take(self.X, self.rows)
 
     @lazy
@@ -107,8 +111,12 @@ class PointProblem:
         """k(x, x) of the rows; None where they are on a device, or the kernel is a function."""
         if is_tensor(self.X) or callable(self.kernel.name):
             return None
-        points = self.points
-        return points.diagonal() if self.kernel.is_precomputed else self.kernel.diagonal(points)
+        points, kernel = self.points, self.kernel
+        if kernel.is_precomputed:
+            return points.diagonal()
+        if kernel.name == "rbf":
+            return kernel.diagonal(points)
+        return row_values(points, kernel.diagonal)
 
     def doubted(self, solution: DualSolution, tol: float) -> DualSolution:
         """A solution with all that rounding hides: it is only converged if that is within `tol`."""
@@ -182,6 +190,28 @@ def solve_points(
 
     Working sets start from `alpha`, once it is feasible; other paths start where they always do.
     """
+    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    order: dict[str, Any] = {"random_state": random_state}
+    start = None if alpha is None else _feasible(alpha, problem.dual)
+    if isinstance(problem.X, StreamedRows):
+        with workers() as team:
+            return _solve_streamed(problem, solver, cache_size, team, start, options | order)
+    return _solve_in_memory(problem, solver, cache_size, None, start, options, order)
+
+
+def _solve_in_memory(
+    problem: PointProblem,
+    solver: Solver,
+    cache_size: float,
+    team: Workers | None,
+    alpha: FloatArray | None,
+    options: dict[str, Any],
+    order: dict[str, Any],
+) -> DualSolution:
+    """On the chosen path, points of which all are in memory, or on a device.
+
+    A team of its own if it is given none.
+    """
     # Points that stayed on a device take the path that brought them here.
     on_device = is_tensor(problem.X)
     dual = problem.dual
@@ -189,27 +219,59 @@ def solve_points(
         len(problem.rows), problem.kernel.name, "working-set" if on_device else solver,
         n_columns=problem.X.shape[1], n_classes=dual.n_classes,
     )  # fmt: skip
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
-    order: dict[str, Any] = {"random_state": random_state}
     if path == "gram" and solver == "gram":
         return solve(problem.with_gram(), **options, **order)
     if path == "gram":
-        return _solve_small(problem, cache_size, options, order)
+        return _solve_small(problem, cache_size, team, options, order)
     problem = _with_constant_column(problem) if path != "working-set" else problem
-    with workers() as team:
+    with _own_or(team) as team:
         if path == "interior":
             return _solve_interior(problem, team, solver == "auto", options, order)
         if path == "linear":
             return solve_linear(problem.X, problem.rows, dual, team, **options, **order)
         _examine_sample(problem)
-        start = None if alpha is None else _feasible(alpha, dual)
         if _grows(problem):
             field = _field(problem, 1e6 * cache_size, team)
-            return solve_growing(dual, field, alpha=start, **options, **order)
+            return solve_growing(dual, field, alpha=alpha, **options, **order)
         backend = _backend(problem, 1e6 * cache_size, team)
-        if start is not None:
-            backend.restart(start)
-        return solve_by_working_sets(dual, backend, warm=start is not None, **options, **order)
+        if alpha is not None:
+            backend.restart(alpha)
+        return solve_by_working_sets(dual, backend, warm=alpha is not None, **options, **order)
+
+
+def _own_or(team: Workers | None) -> AbstractContextManager[Workers]:
+    """A team that is there, or one for the time being."""
+    return workers() if team is None else nullcontext(team)
+
+
+def _solve_streamed(
+    problem: PointProblem,
+    solver: Solver,
+    cache_size: float,
+    team: Workers,
+    alpha: FloatArray | None,
+    options: dict[str, Any],
+) -> DualSolution:
+    """By candidates, whose problem is solved as if it were all: others are only looked at."""
+    kernel, L = problem.kernel, problem.dual.n_classes
+    all_points = problem.points
+    field = HostField(kernel, all_points, L, 1e6 * cache_size, team)
+    many = by_working_sets(field)
+    _examine_sample(problem)
+
+    def solve_candidates(
+        points: IntArray, rows: DualRows, alpha: FloatArray, *, random_state: Any, **options: Any
+    ) -> DualSolution:
+        path = choose(len(points), kernel.name, solver, n_columns=all_points.shape[1], n_classes=L)
+        if path == "working-set":
+            return many(points, rows, alpha, random_state=random_state, **options)
+        few = replace(problem, X=all_points[points], rows=np.arange(len(points)), dual=rows)
+        order = {"random_state": random_state}
+        return _solve_in_memory(few, solver, cache_size, team, alpha, options, order)
+
+    return solve_growing(
+        problem.dual, field, solve_candidates=solve_candidates, alpha=alpha, **options
+    )
 
 
 def _feasible(alpha: FloatArray, rows: DualRows) -> FloatArray:
@@ -220,14 +282,18 @@ def _feasible(alpha: FloatArray, rows: DualRows) -> FloatArray:
 
 
 def _solve_small(
-    problem: PointProblem, cache_size: float, options: dict[str, Any], order: dict[str, Any]
+    problem: PointProblem,
+    cache_size: float,
+    team: Workers | None,
+    options: dict[str, Any],
+    order: dict[str, Any],
 ) -> DualSolution:
     """With the whole Gram matrix; working sets may try first, and hand their alpha on."""
     kernel, tried = problem.kernel, None
     may_try = kernel.is_psd_by_construction and kernel.name != "linear"
     if may_try and len(problem.rows) >= TRIAL_POINTS and options["tol"] >= TRIAL_TOL:
         rounds = min(TRIAL_ROUNDS, options["max_iter"])
-        with workers() as team:
+        with _own_or(team) as team:
             backend = _backend(problem, 1e6 * cache_size, team)
             tried = solve_by_working_sets(
                 problem.dual, backend, **options | {"max_iter": rounds}, **order

@@ -9,8 +9,8 @@ since a row of zeros has no dual cost. So a solution of the candidates alone is 
 points by their decision values, and these are all that is ever computed of a point that is no
 candidate. A pass
 
-    1. solves the problem of the candidates by working sets (`working_set.py`), about as well as
-       the last look at the others was good;
+    1. solves the problem of the candidates, by working sets (`working_set.py`) or whatever suits
+       so few points, about as well as the last look at the others was good;
     2. computes the decision values of all others, block by block: the gap. Only a small one is
        worth computing in doubles;
     3. takes in those that add most to it, at most as many as there are candidates. What is left
@@ -25,6 +25,7 @@ vectors. The first candidates are a sample, of training points and universum poi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -47,6 +48,34 @@ INSIDE, FEW = 0.5, 0.05
 ROUGH = 1e-2
 
 
+class SolveCandidates(Protocol):
+    """Solves the problem of some points alone, from their alpha, to a relative gap of `tol`."""
+
+    def __call__(
+        self,
+        points: IntArray,
+        rows: DualRows,
+        alpha: FloatArray,
+        *,
+        tol: float,
+        max_iter: int,
+        random_state: np.random.RandomState,
+        callback: Callable[[int, float], None],
+    ) -> DualSolution: ...
+
+
+def by_working_sets(field: Field) -> SolveCandidates:
+    """Candidates by working sets, for any number of them."""
+
+    def solve(points: IntArray, rows: DualRows, alpha: FloatArray, **options: Any) -> DualSolution:
+        backend, warm = field.backend(points), bool(alpha.any())
+        if warm:
+            backend.restart(alpha)
+        return solve_by_working_sets(rows, backend, warm=warm, **options)
+
+    return solve
+
+
 class _Passes:
     """Candidates, their alpha, and what a look at all others found."""
 
@@ -54,11 +83,13 @@ class _Passes:
         self,
         rows: DualRows,
         field: Field,
+        solve_candidates: SolveCandidates,
         alpha: FloatArray | None,
         random_state: np.random.RandomState,
     ) -> None:
         self.rows = rows
         self.field = field
+        self.solve_candidates = solve_candidates
         self.random_state = random_state
         self.alpha = np.zeros((rows.n_points, rows.n_classes))
         if alpha is not None:
@@ -87,12 +118,9 @@ class _Passes:
     ) -> DualSolution:
         """The candidates' problem, from where they are."""
         A = np.flatnonzero(self.inside)
-        backend, warm = self.field.backend(A), bool(self.alpha[A].any())
-        if warm:
-            backend.restart(self.alpha[A])
-        found = solve_by_working_sets(
-            self.rows.at(A), backend, tol=tol, max_iter=max_iter,
-            warm=warm, random_state=self.random_state, callback=callback,
+        found = self.solve_candidates(
+            A, self.rows.at(A), self.alpha[A], tol=tol, max_iter=max_iter,
+            random_state=self.random_state, callback=callback,
         )  # fmt: skip
         self.alpha[A], self.decision[A] = found.alpha, found.decision
         return found
@@ -137,6 +165,7 @@ def solve_growing(
     rows: DualRows,
     field: Field,
     *,
+    solve_candidates: SolveCandidates | None = None,
     tol: float = 1e-4,
     max_iter: int = 1000,
     alpha: FloatArray | None = None,
@@ -149,6 +178,7 @@ def solve_growing(
     ----------
     rows : the problem without its Gram matrix
     field : computes with the kernel between any of the points
+    solve_candidates : solves for them; by working sets if None
     tol : stop at this relative gap (`relative_gap`) of the whole problem
     max_iter : the largest number of rounds, at least 1, of all passes together
     alpha : (M, L) where to start, feasible; zero if None
@@ -160,7 +190,8 @@ def solve_growing(
     -------
     DualSolution, certified for all points by decision values computed in doubles
     """
-    passes = _Passes(rows, field, alpha, random_state or np.random.RandomState(0))
+    solve = solve_candidates or by_working_sets(field)
+    passes = _Passes(rows, field, solve, alpha, random_state or np.random.RandomState(0))
     history: list[float] = []
     inner_tol = max(FIRST_TOL, INSIDE * tol)
 

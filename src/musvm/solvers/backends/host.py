@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import config_context
 
+from musvm._input.streams import pieces_of
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
@@ -164,7 +165,10 @@ class KernelRows:
 
 
 class HostField:
-    """All points on the processor: a `Field` of `contract.py`; parameters as `KernelRows`."""
+    """All points, in memory or `StreamedRows`: a `Field` of `contract.py`, on the processor.
+
+    Parameters as `KernelRows`.
+    """
 
     # Kernels take most of the time of a look here, and are the same in floats.
     looks_roughly = False
@@ -193,17 +197,23 @@ class HostField:
         roughly: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
         F = np.zeros((len(points), self._n_classes))
-        vectors = self._points[support]
+        if len(support):
+            vectors = self._points[support]
+            for place, piece in pieces_of(self._points, points):
+                F[place] = self._decision_values(piece, vectors, alpha)
+        return statement.losses(rows, F), F
+
+    def _decision_values(self, piece: Any, vectors: Any, alpha: FloatArray) -> FloatArray:
+        F = np.empty((piece.shape[0], self._n_classes))
 
         def compute(part: slice) -> None:
             with config_context(assume_finite=True):
-                F[part] = self._kernel.matrix(self._points[points[part]], vectors) @ alpha
+                F[part] = self._kernel.matrix(piece[part], vectors) @ alpha
 
-        if len(support):
-            # A user's function need not be safe to call from several threads.
-            team = Workers() if callable(self._kernel.name) else self._workers
-            team.each(len(points), compute, max(CHUNK // len(support), 1))
-        return statement.losses(rows, F), F
+        # A user's function need not be safe to call from several threads.
+        team = Workers() if callable(self._kernel.name) else self._workers
+        team.each(len(F), compute, max(CHUNK // vectors.shape[0], 1))
+        return F
 
 
 def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
