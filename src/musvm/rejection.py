@@ -56,6 +56,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
+from musvm._input.folds import told_already
 from musvm._input.reading import is_universum, universum_parts
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._sklearn import (
@@ -295,12 +296,11 @@ such arrays, default=None
         if self.calibration == "split":
             X_held, _ = safe_split(self.estimator, X, y, held, fitted)
             self.threshold_ = self._threshold(self._calibrated(self.estimator_, X_held))
-        elif self.calibration == "universum":
-            self.threshold_ = self._threshold(self._of_universum(X, y, universum))
-        elif self.calibration == "cv":
-            self.threshold_ = self._threshold(self._of_folds(X, y, universum))
-        else:
-            self.threshold_ = self._threshold(self._of_leaving_one_out(X, y, universum))
+            return self
+        ways = {"universum": self._of_universum, "cv": self._of_folds}
+        with told_already():
+            scores = ways.get(self.calibration, self._of_leaving_one_out)(X, y, universum)
+        self.threshold_ = self._threshold(scores)
         return self
 
     @property

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from musvm._input import tensors
+from musvm._input.folds import warn_of_data
 from musvm._input.reading import FitData
-from musvm._messages import warn_user
 
 # Universum points that are looked at, evenly spaced.
 SAMPLE = 1000
@@ -36,9 +36,10 @@ def warn_if_far_outside(data: FitData) -> None:
         outside, diagonal = _distances(points, tensors.take(data.X, sample))
         is_far = float(np.median(outside)) > diagonal
     if is_far:
-        warn_user(
+        warn_of_data(
             "The universum lies far outside the range of X: was X scaled and the universum not? "
-            "make_universum_pipeline(StandardScaler(), UniversumSVC()) scales both."
+            "make_universum_pipeline(StandardScaler(), UniversumSVC()) scales both.",
+            "range",
         )
 
 
