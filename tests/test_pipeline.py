@@ -15,8 +15,9 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -214,6 +215,71 @@ def test_other_arguments_reach_their_steps():
         scaler.transform(X), Y, universum=scaler.transform(U), sample_weight=weight
     )
     assert pipe[-1].objective_ == again.objective_
+
+
+TEXTS = ["red cat", "red dog", "blue cat", "blue dog"] * 5
+COLOURS = ["red", "red", "blue", "blue"] * 5
+OTHERS = ["green cat", "green dog", "cat dog"]
+FORMS_OF_TEXTS = {
+    "list": OTHERS,
+    "array": np.array(OTHERS, dtype=object),
+    "tuple": (OTHERS,),
+    "series in a tuple": (pd.Series(OTHERS),),
+    "two parts": (OTHERS[:1], OTHERS[1:]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_TEXTS)
+def test_texts_as_universum(form):
+    pipe = make_universum_pipeline(TfidfVectorizer(), UniversumSVC())
+    pipe.fit(TEXTS, COLOURS, universum=FORMS_OF_TEXTS[form])
+    words = TfidfVectorizer().fit(TEXTS)
+    again = UniversumSVC().fit(words.transform(TEXTS), COLOURS, universum=words.transform(OTHERS))
+    assert pipe[-1].objective_ == again.objective_
+
+
+def test_texts_in_a_cross_validation():
+    pipe = make_universum_pipeline(TfidfVectorizer(), UniversumSVC())
+    scores = cross_val_score(pipe, TEXTS, COLOURS, params={"universum": (OTHERS,)})
+    assert scores.tolist() == [1.0] * 5
+
+
+def frame(points, columns="abcd"):
+    return pd.DataFrame(points, columns=list(columns))
+
+
+FAULTS = {
+    "NaN": (X, np.vstack([U, np.full(4, np.nan)]), "Input universum contains NaN"),
+    "fewer columns": (X, U[:, :3], "universum has 3 features, but StandardScaler is expecting 4"),
+    "one row": (X, U[0], "universum must be an array of shape .* got 1 dimension"),
+    "texts": (X, np.full((3, 4), "a"), "In the universum: could not convert string to float"),
+    "other order": (
+        frame(X),
+        frame(U, "abdc"),
+        "In the universum: The feature names should match those that were passed during fit. Fea",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_the_universum_are_told_as_its_own(fault):
+    points, universum, sentence = FAULTS[fault]
+    pipe = make_universum_pipeline(StandardScaler(), UniversumSVC())
+    with pytest.raises(ValueError, match=sentence):
+        pipe.fit(points, Y, universum=universum)
+
+
+def test_attributes_of_the_last_step_are_told_where_they_are():
+    pipe = make_universum_pipeline(StandardScaler(), UniversumSVCCV([1.0])).fit(X, Y, universum=U)
+    with pytest.raises(AttributeError, match=r"last step has: pipeline\[-1\]\.comparison_\.$"):
+        _ = pipe.comparison_
+    assert not hasattr(pipe, "comparison_")
+    with pytest.raises(AttributeError, match="has no attribute 'best_of_all_'"):
+        _ = pipe.best_of_all_
+    with pytest.raises(AttributeError, match=r"CalibratedClassifierCV\(pipeline, ensemble=False"):
+        pipe.predict_proba(X)
+    with pytest.raises(AttributeError, match=r"CalibratedClassifierCV\(UniversumSVCCV\(\), "):
+        pipe[-1].predict_proba(X)
 
 
 def test_wrong_calls_say_what_to_do():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -167,7 +169,7 @@ def test_comparison_and_verification_are_printed_as_tables():
     assert words[0] == f"Errors are the {found.criterion}."
     assert words[1].startswith(f"The change is {change:+.2f} ± {100 * found.standard_error:.2f}")
     assert words[2] == found.decision
-    assert repr(found).startswith("Comparison(plain=Finalist(")
+    assert repr(found) == str(found)
     checked = verify(search, X, Y, universum=U)
     _, objective, gap, relative, infeasibility, verdict = str(checked).splitlines()
     assert objective.split()[1:] == [f"{checked.primal:.6g}", f"{checked.claimed_primal:.6g}"]
@@ -176,6 +178,18 @@ def test_comparison_and_verification_are_printed_as_tables():
     assert infeasibility.split()[1] == f"{checked.infeasibility:.1e}"
     assert verdict.endswith("The certificate holds.")
     assert repr(checked).startswith("Verification(primal=")
+
+
+@pytest.mark.parametrize("universum", [None, U], ids=["plain", "with universum"])
+def test_a_notebook_shows_the_figures_of_the_printed_comparison(universum):
+    found = UniversumSVCCV([1.0], criterion=3, deltas=[0]).fit(X, Y, universum=universum)
+    page = found.comparison_._repr_html_().replace("<br>", "\n")
+    table = ElementTree.fromstring(f"<div>{page}</div>")
+    rows = [[cell.text or "" for cell in row] for row in table.iter("tr")]
+    lines = str(found.comparison_).splitlines()
+    printed = [re.split(r"\s{2,}", line.strip()) for line in lines[: len(rows)]]
+    assert rows == [["", *printed[0]], *printed[1:]]
+    assert table.find("p").text.splitlines() == lines[len(rows) :]
 
 
 def test_these_calls_are_silent_where_nothing_is_wrong():

@@ -1,10 +1,11 @@
-"""What a person reads: warnings that point to their line of code, and small tables of text."""
+"""What a person reads: warnings that point to their line of code, and small tables."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
 from collections.abc import Sequence
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,3 +38,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
         for first, *rest in rows
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def html_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as a table of HTML, the first row and the first column as heads."""
+    head, *body = rows
+    lines = [
+        "".join(f"<th>{escape(cell)}</th>" for cell in head),
+        *(
+            f"<th>{escape(first)}</th>" + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+            for first, *rest in body
+        ),
+    ]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

@@ -215,6 +215,21 @@ class ModelMethods(ClassifierMixin):
         predicted = tensors.to_host(self.predict(X))
         return float(accuracy_score(y[judged], predicted, sample_weight=weight))
 
+    @property
+    def predict_proba(self) -> Any:
+        """Absent; the error says how to get probabilities by calibration."""
+        name = type(self).__name__
+        raise AttributeError(no_probabilities(name, f"{name}()"))
+
+
+def no_probabilities(name: str, model: str) -> str:
+    """How to get probabilities from what has none."""
+    return (
+        f"{name} has no predict_proba. For probabilities calibrate it: "
+        f"sklearn.calibration.CalibratedClassifierCV({model}, ensemble=False)"
+        ".fit(X, y, universum=(U,))."
+    )
+
 
 class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
     """Multiclass support vector machine that can learn from a universum.
@@ -661,15 +676,3 @@ arrays, or a callable, default=None
     def converged_(self) -> bool:
         """Whether the solver reached `tol`."""
         return self._fitted.certificate.converged
-
-    # -----------------------------------------------------------------------------------------
-    # Using the model
-
-    @property
-    def predict_proba(self) -> Any:
-        """Absent; the error says how to get probabilities by calibration."""
-        raise AttributeError(
-            f"{type(self).__name__} has no predict_proba. For probabilities calibrate it: "
-            "sklearn.calibration.CalibratedClassifierCV(UniversumSVC(), ensemble=False)"
-            ".fit(X, y, universum=(U,))."
-        )

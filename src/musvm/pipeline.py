@@ -10,17 +10,20 @@ scaled X would meet an unscaled U, unless metadata routing is switched on for th
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from musvm._input.mistakes import warn_if_split
-from musvm._input.reading import universum_parts
+from musvm._input.reading import require_two_dimensions, universum_parts
 from musvm._input.tensors import BoolArray, FloatArray
 from musvm._sklearn import fit_context, routing_enabled
+from musvm.estimator import no_probabilities
 
 
 def _last_step_has(name: str) -> Any:
@@ -124,9 +127,20 @@ default=None
         )
         # With `memory`, fitted transformers are other objects than those that were given.
         self.steps = [*transformers.steps[:-1], self.steps[-1]]
-        parts = tuple(transformers.transform(part) for part in universum_parts(universum))
+        parts = tuple(_transformed(part, transformers, X) for part in _parts(universum))
         last.fit(points, y, universum=parts, **of_last)
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Say where an attribute is that the last step has and a pipeline does not."""
+        if name == "predict_proba":
+            raise AttributeError(no_probabilities(type(self).__name__, "pipeline"))
+        steps = vars(self).get("steps")
+        if steps and name.endswith("_") and name[0] != "_" and hasattr(steps[-1][1], name):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}, but its last step has: pipeline[-1].{name}."
+            )
+        return self.__getattribute__(name)
 
     def _transformers(self) -> Pipeline:
         """All steps but the last, in whose place points are passed on as they are."""
@@ -184,6 +198,29 @@ default=None
             What the last step certifies.
         """
         return self._apply("certified", X)
+
+
+def _parts(universum: Any) -> list[Any]:
+    """The parts of a universum as the first step takes them: arrays, or texts."""
+    if isinstance(universum, tuple) and universum and all(map(_are_texts, universum)):
+        return list(universum)
+    return universum_parts(universum)
+
+
+def _are_texts(part: Any) -> bool:
+    return np.ndim(part) == 1 and all(isinstance(text, str) for text in part)
+
+
+def _transformed(part: Any, transformers: Pipeline, X: Any) -> Any:
+    """What the transformers make of universum points; their errors speak of X, ours do not."""
+    if np.ndim(X) == 2:
+        require_two_dimensions(part)
+    try:
+        return transformers.transform(part)
+    except (ValueError, TypeError) as error:
+        words = re.sub(r"\bX\b", "universum", " ".join(str(error).split()))
+        known = words if "universum" in words else f"In the universum: {words}"
+        raise (ValueError if isinstance(error, ValueError) else TypeError)(known) from error
 
 
 def _given(universum: Any) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def read(
     if may_stream and not precomputed and stays_where_it_is(X, parts):
 
         def as_it_is(part: Any) -> Stored:
-            require_same_width(_require_two_dimensions(part), estimator)
+            require_same_width(require_two_dimensions(part), estimator)
             return Stored(part)
 
         return collect(estimator, X, y, parts, weights, as_it_is, _stream)
@@ -225,7 +225,7 @@ def n_rows(part: Any) -> int:
 
 def read_universum(part: Any, estimator: Any) -> Any:
     """One array of universum points, validated against the columns of X."""
-    names = get_feature_names(_require_two_dimensions(part))
+    names = get_feature_names(require_two_dimensions(part))
     expected = getattr(estimator, "feature_names_in_", None)
     U = check_array(
         part,
@@ -245,7 +245,7 @@ def read_universum(part: Any, estimator: Any) -> Any:
     return U
 
 
-def _require_two_dimensions(part: Any) -> Any:
+def require_two_dimensions(part: Any) -> Any:
     if np.ndim(part) != 2:
         raise ValueError(
             "universum must be an array of shape (m, n_features) or a tuple of such arrays, "

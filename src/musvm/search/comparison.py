@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
-from musvm._messages import aligned
+from musvm._messages import aligned, html_table
 from musvm.search.rule import EQUAL, is_gain, paired, soft_errors
 
 
@@ -84,9 +85,11 @@ class Finalist:
         return figures if self.score is None else {**figures, "score": self.score}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The best models without and with universum, and what decided between them.
+
+    It is printed, and shown in a notebook, as a table of the two and sentences about them.
 
     Attributes
     ----------
@@ -160,23 +163,34 @@ class Comparison:
         figures = difference, standard_error, used
         return cls(plain, universum, opinion.words, *figures, opinion.rows, is_void)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The two finalists as a table, and what decided."""
+        rows = self._rows()
+        width = max(len(row[-1]) for row in rows)
+        table = aligned([[*row[:-1], row[-1].ljust(width)] for row in rows])
+        return "\n".join([table, *self._sentences()])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return html_table(self._rows()) + f"<p>{'<br>'.join(map(escape, self._sentences()))}</p>"
+
+    def _rows(self) -> list[list[str]]:
         rows = [
             ["", "error", "soft error", "parameters"],
             ["without universum", *_cells(self.plain)],
         ]
-        if self.universum is not None and self.difference is not None:
+        if self.universum is not None:
             rows.append(["with universum", *_cells(self.universum)])
-        width = max(len(row[-1]) for row in rows)
-        table = aligned([[*row[:-1], row[-1].ljust(width)] for row in rows])
-        lines = [table, f"Errors are the {self.criterion}."]
+        return rows
+
+    def _sentences(self) -> list[str]:
+        sentences = [f"Errors are the {self.criterion}."]
         if self.difference is not None and self.standard_error is not None:
-            lines.append(
+            sentences.append(
                 f"The change is {100 * self.difference:+.2f} ± {100 * self.standard_error:.2f} "
                 f"points: {len(self.gained)} gained, {len(self.lost)} lost."
             )
-        return "\n".join([*lines, self.decision])
+        return [*sentences, self.decision]
 
     @property
     def chosen(self) -> Finalist:
