@@ -65,6 +65,37 @@ def state_problem(
     return PointProblem(kernel, data.X, blocks.rows[used], rows, data.resolution)
 
 
+# What a fit is given, apart from labels.
+PARTS = ("X", "universum")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What distinguishes data from those of a fit.
+
+    Attributes
+    ----------
+    words : what is different; of a row, what is to be said of it
+    part : where: "X", "y" or "universum"; None where that is not known
+    row : its row there, counted from 0, if there is a first one
+    """
+
+    words: str
+    part: str | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        return self.words if self.row is None else f"row {self.row} of {self.part} {self.words}"
+
+
+class OtherDataError(ValueError):
+    """Data were given that are not those of the fit."""
+
+    def __init__(self, message: str, difference: Difference) -> None:
+        super().__init__(f"{message}: {difference}.")
+        self.difference = difference
+
+
 @dataclass(frozen=True)
 class FittedModel:
     """The model above, with what it was made of and how well.
@@ -189,24 +220,27 @@ class FittedModel:
         """Whether the data are those of the fit."""
         return data.fingerprint == self.fingerprint
 
-    def difference_from(self, data: FitData) -> str:
+    def difference_from(self, data: FitData) -> Difference:
         """What distinguishes the data from those of the fit, as far as the model remembers them."""
         if data.classes.tolist() != np.asarray(self.classes).tolist():
-            return f"its classes are {_few(self.classes)}, these are {_few(data.classes)}"
+            known, found = _few(self.classes), _few(data.classes)
+            return Difference(f"its classes are {known}, these are {found}", "y")
         m = len(self.caps) - self.universum_start if self.universum_start else 0
         here = data.n_given, len(data.codes) - data.n_given
-        for name, then, now in zip(("X", "universum"), (len(self.caps) - m, m), here, strict=True):
+        for name, then, now in zip(PARTS, (len(self.caps) - m, m), here, strict=True):
             if then != now:
-                return f"its {name} had {then} rows, this one has {now}"
+                return Difference(f"its {name} had {then} rows, this one has {now}", name)
         own = self.dual_coef.argmax(axis=0)
         own[self.n_training_support :] = UNIVERSUM
         wrong = self.support[data.codes[self.support] != own]
         if len(wrong):
-            return f"row {wrong.min()} of y is another"
-        return self._moved_row(data) or "a row that is no support vector, or its label, is another"
+            return Difference("is another", "y", int(wrong.min()))
+        return self._moved_row(data) or Difference(
+            "a row that is no support vector, or its label, is another"
+        )
 
-    def _moved_row(self, data: FitData) -> str | None:
-        """The first support vector that is another point in these data, in words."""
+    def _moved_row(self, data: FitData) -> Difference | None:
+        """The first support vector that is another point in these data."""
         if self.kernel.is_precomputed:
             return None
         vectors, points = row_digests(self.vectors), data.digests
@@ -215,10 +249,11 @@ class FittedModel:
             return None
         known = set(map(tuple, points.tolist()))
         if all(tuple(row) in known for row in vectors.tolist()):
-            return "the rows are in another order"
+            return Difference("the rows are in another order")
         row, start = int(wrong.min()), self.universum_start
-        place = f"row {row - start} of universum" if 0 < start <= row else f"row {row} of X"
-        return f"{place} has other values"
+        if 0 < start <= row:
+            return Difference("has other values", "universum", row - start)
+        return Difference("has other values", "X", row)
 
     def rows_of(self, data: FitData) -> IntArray:
         """The rows of the data that take part, those of positive cap, training rows first."""

@@ -32,7 +32,7 @@ from musvm._input.reading import FitData
 from musvm._messages import aligned
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
-from musvm.model import FittedModel
+from musvm.model import FittedModel, OtherDataError
 
 # Entries of the largest array of differences or products that is made at a time.
 _CHUNK = 2**22
@@ -163,9 +163,9 @@ such arrays, default=None
     if model.universum_weight == 0:  # the fit has ignored a universum, and so it may be absent
         data = data.of_X
     if not fitted.is_of(data):
-        raise ValueError(
-            "The data differ from those that the model was fitted on: "
-            f"{fitted.difference_from(data)}."
+        raise OtherDataError(
+            "The data differ from those that the model was fitted on",
+            fitted.difference_from(data),
         )
     rows = fitted.rows_of(data)
     alpha = fitted.alpha[rows].astype(np.longdouble)

@@ -15,7 +15,8 @@ pytest.importorskip("pandas", reason="tables need pandas")
 from typer.testing import CliRunner
 
 import cli_tables
-from musvm import _messages
+import musvm
+from musvm import UniversumSVC, _messages
 from musvm._progress import LOG_EVERY_S, FitProgress
 from musvm.cli import app
 from musvm.cli._options import METHODS
@@ -45,7 +46,27 @@ def folder(tmp_path, monkeypatch):
             ["fit", "train.csv", "--universum", "./train.csv", "--out", "new.skops"],
             "is the table of the classes, and a universum belongs to none of them",
         ),
+        (["fit", LONG], "a…: cannot be read"),
         (["example-tables", "nowhere"], "no such folder: nowhere"),
+        (["example-tables", "train.csv"], "train.csv is a file, not a folder"),
+        (["fit", "train.csv", "--gamma", "0"], "'0' cannot be used: give numbers above 0"),
+        (["fit", "train.csv", "--gamma", "-1"], "above 0, separated by commas, or scale or auto"),
+        (["fit", "train.csv", "--gamma", "scal"], "or scale or auto; did you mean scale?"),
+        (["fit", "train.csv", "--C", "0"], "--C: '0' cannot be used: give numbers above 0"),
+        (["fit", "train.csv", "--C", "1,auto"], "auto is given alone, or numbers without it"),
+        (["fit", "train.csv", "--delta", "-1"], "'-1' cannot be used: give numbers 0 or above"),
+        (["fit", "train.csv", "--kernel", "rfb"], "linear, rbf, poly, sigmoid; did you mean rbf?"),
+        (["fit", "train.csv", "--loss", "mx"], "'mx' is none of sum, max; did you mean max?"),
+        (["fit", "train.csv", "--select", "lo"], "folds of 2 or more; did you mean loo?"),
+        (["loo", "m", "train.csv", "--method", "spam"], "loo-estimate, loo; did you mean span?"),
+        (
+            ["inspect", "model.skops", "--universum", "others.csv"],
+            "--universum: has no effect without --verify TRAIN",
+        ),
+        (
+            ["predict", "model.skops", "new.csv", "--reject-label", "x"],
+            "--reject-label: has no effect without --reject",
+        ),
         (
             ["fit", "train.csv", "--target", "Species", "--out", "new.skops"],
             "there is no column 'Species'; did you mean 'species'?",
@@ -124,7 +145,80 @@ def test_a_table_that_is_not_the_one_of_the_fit_is_told_apart(unused, folder):
     (folder / "fewer.csv").write_text("\n".join(lines[:-1]) + "\n")
     result = CliRunner().invoke(app, ["inspect", "model.skops", "--verify", "fewer.csv"])
     assert result.exit_code == 1
-    assert f"its X had {len(lines) - 1} rows, this one has {len(lines) - 2}" in result.output
+    expected = f"fewer.csv: the table of the fit had {len(lines) - 1} rows, this one has 74"
+    assert expected in result.output
+
+
+@pytest.fixture
+def remembering(folder):
+    """A model of which every row, those of the universum too, is a support vector."""
+    frame = cli_tables.flowers().drop(columns="colour").dropna()
+    others = cli_tables.universum().drop(columns="colour")
+    frame.to_csv("rows.csv", index=False)
+    others[:20].to_csv("first.csv", index=False)
+    others[20:].to_csv("second.csv", index=False)
+    model = UniversumSVC(C=0.01).fit(frame.iloc[:, :4], frame["species"], universum=others)
+    assert len(model.universum_support_) == len(others)
+    musvm.save(model, "all.skops", summary={"target": "species"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "old", "new", "said"),
+    [
+        ("rows.csv", 4, ",setosa", ",virginica", "rows.csv: line 4 has another label than in the"),
+        ("rows.csv", 5, ".", "9.", "rows.csv: line 5 has other values than in the fit"),
+        ("first.csv", 2, ".", "9.", "first.csv: line 2 has other values than in the fit"),
+        ("second.csv", 3, ".", "9.", "second.csv: line 3 has other values than in the fit"),
+        ("first.csv", 2, ".", None, "first.csv: the universum of the fit had 30 rows, this one h"),
+    ],
+)
+@pytest.mark.parametrize("command", [["inspect", "all.skops", "--verify"], ["loo", "all.skops"]])
+def test_which_file_and_line_differ_from_the_fit(remembering, command, name, line, old, new, said):
+    call = [*command, "rows.csv", "--universum", "first.csv", "--universum", "second.csv"]
+    assert CliRunner().invoke(app, call).exit_code == 0
+    lines = Path(name).read_text().splitlines()
+    changed = [] if new is None else [lines[line - 1].replace(old, new, 1)]
+    Path(name).write_text("\n".join([*lines[: line - 1], *changed, *lines[line:]]) + "\n")
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 1
+    assert said in result.output
+
+
+def test_a_column_of_nearly_the_right_name(unused, folder):
+    text = (folder / "new.csv").read_text()
+    (folder / "named.csv").write_text(text.replace("petal width", "Petal Width", 1))
+    result = CliRunner().invoke(app, ["predict", "model.skops", "named.csv"])
+    assert result.exit_code == 1
+    assert "lacks the column 'petal width'" in result.output
+    assert "this file has 'Petal Width': did you mean that? Rename it" in result.output
+
+
+def test_a_flipped_byte_is_damage_and_a_table_is_no_model(unused, folder):
+    content = bytearray((folder / "model.skops").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "flipped.skops").write_bytes(content)
+    result = CliRunner().invoke(app, ["inspect", "flipped.skops"])
+    assert result.exit_code == 1
+    assert "the file is damaged; copy or fit it again" in result.output
+    result = CliRunner().invoke(app, ["inspect", "train.csv"])
+    assert "it is no model file" in result.output
+
+
+def test_options_without_effect_on_a_fit_are_noted(folder):
+    options = ["--kernel", "linear", "--gamma", "2", "--degree", "2", "--delta", "0.1"]
+    result = CliRunner().invoke(app, ["fit", "train.csv", *options, "--C", "1", "--force"])
+    assert result.exit_code == 0, result.output
+    assert "Note: --gamma and --degree have no effect with the kernel linear\n" in result.output
+    assert "Note: --delta has no effect without a universum\n" in result.output
+
+
+def test_example_tables_where_a_folder_has_the_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits.csv").mkdir()
+    result = CliRunner().invoke(app, ["example-tables"], env={"COLUMNS": "2000"})
+    assert result.exit_code == 2
+    assert "is a folder, where a file is to be written; give another folder" in result.output
 
 
 # ---------------------------------------------------------------------------------------------
@@ -161,6 +255,8 @@ def test_advice_that_is_translated_is_given_by_the_library():
         "universum rows are rows of X",
         ", or make one by musvm.universum.random_average",
         ": was X scaled and the universum not? make_universum_pipeline",
+        "its {name} had",
+        "its classes are",
     ):
         assert sentence in text, sentence
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from musvm.cli._terminal import counted
 
+MOST_CLASSES = 12
+
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, str]:
     """What `musvm fit` has noted, for people to read."""
@@ -15,7 +17,8 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, str]:
     lines = {
         "training": f"{training['file']}: {training['rows']} rows, {len(training['classes'])} "
         f"classes, {columns['n']} columns"
-        + (f", {n_categorical} of them categorical" if n_categorical else "")
+        + (f", {n_categorical} of them categorical" if n_categorical else ""),
+        "classes": _classes_in_words(training["classes"]),
     }
     if facts["universum"]:
         lines["universum"] = ", ".join(f"{u['file']}: {u['rows']} rows" for u in facts["universum"])
@@ -39,6 +42,13 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, str]:
             f"--reject lets {facts['rejection']['accepted']:.0%} of the class members pass"
         )
     return lines
+
+
+def _classes_in_words(counts: Mapping[str, int]) -> str:
+    """The classes with their numbers of rows, the first of many."""
+    first = [f"{name} ({counts[name]})" for name in list(counts)[:MOST_CLASSES]]
+    more = [f"{len(counts) - MOST_CLASSES} more"] if len(counts) > MOST_CLASSES else []
+    return ", ".join(first + more)
 
 
 def _parameters_in_words(parameters: dict[str, Any], has_universum: bool) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import typer
 
 from musvm._files import replacing
-from musvm.cli._terminal import fail, note
+from musvm.cli._terminal import fail, in_the_shell, note, shortened
 from musvm.cli.tables import (
     STANDARD_INPUT,
     Columns,
@@ -22,6 +22,7 @@ from musvm.cli.tables import (
     classes_of,
     listed,
     read,
+    where,
 )
 
 # ---------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ def check_readable(*sources: str | Path, what: str = "table") -> None:
         try:
             is_folder, _ = Path(source).is_dir(), Path(source).stat()
         except OSError as error:
-            fail(f"{source[:200]}: cannot be read: {error.strerror}")
+            fail(f"{shortened(source)}: cannot be read: {error.strerror}")
         if is_folder:
             fail(f"{source}: is a folder, not a {what}")
 
@@ -117,6 +118,31 @@ def classifier_and_data(model: Any, tables: Tables) -> tuple[Any, Any, Any, Any]
     universum = tuple(transform(table.X) for table in tables.universa) or None
     assert tables.train.labels is not None
     return _classifier(model), transform(tables.train.X), classes_of(tables.train.labels), universum
+
+
+def refuse_data(error: ValueError, tables: Tables) -> NoReturn:
+    """End with what is wrong with the tables of a fit: which file, and which line of it."""
+    difference = getattr(error, "difference", None)
+    part, row = getattr(difference, "part", None), getattr(difference, "row", None)
+    if difference is None or part is None:
+        files = ", ".join(dict.fromkeys(table.path for table in (tables.train, *tables.universa)))
+        fail(f"{files}: {' '.join(str(error).split())}")
+    table = tables.train
+    if part == "universum" and tables.universa:
+        table, row = _table_of(row, tables.universa)
+    if row is None:
+        fail(f"{table.path}: {in_the_shell(difference.words)}")
+    what = "another label" if part == "y" else "other values"
+    fail(f"{table.path}: {where(table, row)} has {what} than in the fit")
+
+
+def _table_of(row: int | None, universa: list[Table]) -> tuple[Table, int | None]:
+    """The table that a row of the whole universum is in, and its row there."""
+    if row is None:
+        return universa[0], None
+    starts = np.cumsum([0, *map(len, universa)])
+    place = int(np.searchsorted(starts, row, side="right")) - 1
+    return universa[place], row - int(starts[place])
 
 
 def _classifier(model: Any) -> Any:
@@ -249,7 +275,12 @@ def apply_model(model: Any, table: Table, path: Path) -> Values:
 
 
 def check_writable(
-    path: Path, *, force: bool, option: str, in_use: Iterable[str | Path] = ()
+    path: Path,
+    *,
+    force: bool,
+    option: str,
+    in_use: Iterable[str | Path] = (),
+    instead: str = "another name",
 ) -> None:
     """Find out before the work, not after it, that a file cannot be written.
 
@@ -259,19 +290,23 @@ def check_writable(
         is_folder, has_folder = path.is_dir(), path.absolute().parent.is_dir()
         exists = path.exists()
     except OSError as error:  # a name that is too long, or a folder that may not be looked into
-        reason = f"{str(path)[:60]}... cannot be written: {error.strerror}"
+        reason = f"{shortened(str(path))}: cannot be written: {error.strerror}"
         raise typer.BadParameter(reason, param_hint=option) from None
     if is_folder:
-        raise typer.BadParameter(f"{path} is a folder", param_hint=option)
+        raise typer.BadParameter(
+            f"{path} is a folder, where a file is to be written; give {instead}", param_hint=option
+        )
     if not has_folder:
-        raise typer.BadParameter(f"no such folder: {path.parent}", param_hint=option)
+        folder, is_file = path.parent, path.parent.is_file()
+        reason = f"{folder} is a file, not a folder" if is_file else f"no such folder: {folder}"
+        raise typer.BadParameter(reason, param_hint=option)
     if any(path.resolve() == Path(other).resolve() for other in in_use):
         raise typer.BadParameter(
             f"{path} is another file of this command; give another name", param_hint=option
         )
     if exists and not force:
         raise typer.BadParameter(
-            f"{path} exists; pass --force to replace it, or another name", param_hint=option
+            f"{path} exists; pass --force to replace it, or {instead}", param_hint=option
         )
 
 

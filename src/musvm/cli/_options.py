@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -42,35 +44,74 @@ class Loss(StrEnum):
     max = "max"
 
 
-def _complete_method(incomplete: str) -> list[str]:
-    return [name for name in METHODS if name.startswith(incomplete)]
+Name = TypeVar("Name", bound=StrEnum)
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a word that is not known: the one that may have been meant."""
+    close = get_close_matches(given.casefold(), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _chosen_from(names: type[Name]) -> dict[str, Any]:
+    """How an option takes one of these names."""
+
+    def parse(value: str) -> Name:
+        if value in list(names):
+            return names(value)
+        words = f"{value!r} is none of {', '.join(names)}{did_you_mean(value, names)}"
+        raise typer.BadParameter(words)
+
+    return {
+        "parser": parse,
+        "autocompletion": _completion(names),
+        "metavar": f"[{'|'.join(names)}]",
+    }
+
+
+def _completion(names: Iterable[str]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [str(name) for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def idle_options(context: typer.Context, idle: Mapping[str, bool]) -> list[str]:
+    """The options that were given, among those of which it is said that they have no effect."""
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    return [
+        options[name]
+        for name, is_idle in idle.items()
+        if is_idle and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
 
 
 def _check_method(value: str) -> str:
     if value in METHODS:
         return value
-    raise typer.BadParameter(f"use {', '.join(METHODS)}")
+    raise typer.BadParameter(
+        f"{value!r} is none of {', '.join(METHODS)}{did_you_mean(value, METHODS)}"
+    )
 
 
 Method = Annotated[
     str,
     typer.Option(
         callback=_check_method,
-        autocompletion=_complete_method,
+        autocompletion=_completion(METHODS),
         metavar=f"[{'|'.join(METHODS)}]",
         help="A bound on the error, an estimate of it, or the error itself.",
     ),
 ]
 
 
-def _complete_criterion(incomplete: str) -> list[str]:
-    return [name for name in (*METHODS, "5", "10") if name.startswith(incomplete)]
-
-
 def _check_criterion(value: str) -> str:
     if value in METHODS or (value.isascii() and value.isdigit() and int(value) > 1):
         return value
-    raise typer.BadParameter(f"use {', '.join(METHODS)}, or a number of folds of 2 or more")
+    raise typer.BadParameter(
+        f"{value!r} is none of {', '.join(METHODS)}, nor a number of folds of 2 or more"
+        f"{did_you_mean(value, METHODS)}"
+    )
 
 
 def criterion(select: str) -> str | int:
@@ -85,15 +126,16 @@ def check_jobs(value: int) -> int:
 
 
 def gammas(values: str) -> list:
-    """What `--gamma` stands for in `UniversumSVCCV`."""
-    return numbers(values, words=("scale", "auto"), lowest=0, option="--gamma")
+    """What `--gamma` stands for in `UniversumSVCCV`; at 0 all points would be the same."""
+    return numbers(values, words=("scale", "auto"), above=True, option="--gamma")
 
 
-def numbers(values: str, *, words: tuple[str, ...] = (), lowest: float, option: str) -> list:
-    """The values of a list such as `0.1,1,10`."""
+def numbers(
+    values: str, *, words: tuple[str, ...] = (), above: bool = False, option: str
+) -> list[float | str]:
+    """The values of a list such as `0.1,1,10`: above 0, or also 0; or one of the words."""
     found: list[float | str] = []
-    for part in values.split(","):
-        part = part.strip()
+    for part in map(str.strip, values.split(",")):
         if part in words:
             found.append(part)
             continue
@@ -101,11 +143,12 @@ def numbers(values: str, *, words: tuple[str, ...] = (), lowest: float, option: 
             value = float(part)
         except ValueError:
             value = float("nan")
-        if not lowest <= value < float("inf"):
-            also = f" or {', '.join(words)}" if words else ""
+        if not (value > 0 if above else value >= 0) or value == float("inf"):
+            lowest = "above 0" if above else "0 or above"
+            also = f", or {' or '.join(words)}" if words else ""
             raise typer.BadParameter(
-                f"{part!r} is no number of at least {lowest:g}{also}; "
-                "separate several values by commas",
+                f"{part!r} cannot be used: give numbers {lowest}, separated by commas{also}"
+                f"{did_you_mean(part, words)}",
                 param_hint=option,
             )
         found.append(value)
@@ -125,7 +168,10 @@ Target = Annotated[
 FileFormat = Annotated[
     Format | None,
     typer.Option(
-        "--format", help="Format of the tables. [default: by extension]", rich_help_panel=TABLES
+        "--format",
+        help="Format of the tables. [default: by extension]",
+        rich_help_panel=TABLES,
+        **_chosen_from(Format),
     ),
 ]
 Categorical = Annotated[
@@ -180,13 +226,13 @@ Select = Annotated[
     str,
     typer.Option(
         callback=_check_criterion,
-        autocompletion=_complete_criterion,
+        autocompletion=_completion((*METHODS, "5", "10")),
         metavar=f"[{'|'.join(METHODS)}|FOLDS]",
         help="What judges parameters: a bound on the leave-one-out error, an estimate of it, the "
         "error itself, or cross-validation with that many folds.",
     ),
 ]
-KernelName = Annotated[Kernel, typer.Option("--kernel", help="The kernel.")]
+KernelName = Annotated[Kernel, typer.Option("--kernel", help="The kernel.", **_chosen_from(Kernel))]
 Gammas = Annotated[
     str,
     typer.Option("--gamma", metavar="LIST", help="Values of gamma to try: numbers, scale, auto."),
@@ -217,7 +263,8 @@ Weights = Annotated[
     str, typer.Option(metavar="LIST", help="Values of C*/C to try: numbers, balanced; or auto.")
 ]
 UniversumLoss = Annotated[
-    Loss, typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).")
+    Loss,
+    typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).", **_chosen_from(Loss)),
 ]
 Accept = Annotated[
     float,

@@ -25,6 +25,7 @@ Item = TypeVar("Item")
 
 
 LONGEST_MESSAGE = 1000
+LONGEST_NAME = 200
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
@@ -86,6 +87,9 @@ _IN_THE_SHELL = (
     (r"into cache_size=(\S+ MB)", r"into \1"),
     (r"criterion='?([\w-]+)'?", r"--select \1"),
     (r"rows of X\b", "rows of the training table"),
+    (r"its X had\b", "the table of the fit had"),
+    (r"its universum had\b", "the universum of the fit had"),
+    (r"its classes are\b", "the classes of the fit are"),
     (r", or make one by musvm\.universum\.random_average", ""),
     (r": was X scaled and the universum not\? make_universum_pipeline.* scales both\.", "."),
 )
@@ -96,6 +100,11 @@ def in_the_shell(message: str) -> str:
     for pattern, words in _IN_THE_SHELL:
         message = re.sub(pattern, words, message)
     return message
+
+
+def shortened(name: str) -> str:
+    """The beginning of a name that is too long to be one."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def counted(n: int, what: str) -> str:

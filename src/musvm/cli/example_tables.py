@@ -33,7 +33,7 @@ def example_tables(
     """
     paths = [folder / "digits.csv", folder / "new.csv"]
     for path in paths:
-        check_writable(path, force=force, option="FOLDER")
+        check_writable(path, force=force, option="FOLDER", instead="another folder")
     with mistakes_in_one_line():
         for path, frame in zip(paths, _digits(), strict=True):
             with writing(path) as file:

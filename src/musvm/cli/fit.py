@@ -49,6 +49,7 @@ AUTO = "auto"
     )
 )
 def fit(
+    context: typer.Context,
     train: options.Train,
     target: options.Target = None,
     universum: options.Universum = None,
@@ -106,6 +107,7 @@ def fit(
     )
     check_readable(train, *(universum or []))
     _check_outputs(out, report, force, [train, *(universum or [])])
+    _note_idle(context, kernel.value, bool(universum) or universum_label is not None)
     if nested == 1:
         raise typer.BadParameter("use 2 or more folds", param_hint="--nested")
     with mistakes_in_one_line():
@@ -122,15 +124,37 @@ def fit(
     _tell(facts, out, report, as_json=as_json)
 
 
+def _Cs(values: str) -> list[float | str]:
+    """What `--C` stands for; `auto` stands alone."""
+    if AUTO in map(str.strip, values.split(",")):
+        raise typer.BadParameter("auto is given alone, or numbers without it", param_hint="--C")
+    return options.numbers(values, above=True, option="--C")
+
+
+def _note_idle(context: typer.Context, kernel: str, has_universum: bool) -> None:
+    """Tell of options that do nothing with this kernel, or without a universum."""
+    by_kernel = {
+        "gamma": kernel == "linear",
+        "degree": kernel != "poly",
+        "coef0": kernel not in ("poly", "sigmoid"),
+    }
+    by_universum = dict.fromkeys(("delta", "weight", "loss"), not has_universum)
+    reasons = ((by_kernel, f"with the kernel {kernel}"), (by_universum, "without a universum"))
+    for idle, reason in reasons:
+        if given := options.idle_options(context, idle):
+            verb = "has" if len(given) == 1 else "have"
+            note(f"{' and '.join(given)} {verb} no effect {reason}")
+
+
 def _grids(C: str, gamma: str, delta: str, weight: str) -> dict[str, Any]:
     """The values to try, as `UniversumSVCCV` takes them."""
     return {
-        "Cs": None if C == AUTO else options.numbers(C, lowest=1e-300, option="--C"),
+        "Cs": None if C == AUTO else _Cs(C),
         "gammas": options.gammas(gamma),
-        "deltas": options.numbers(delta, lowest=0, option="--delta"),
+        "deltas": options.numbers(delta, option="--delta"),
         "universum_weights": None
         if weight == AUTO
-        else options.numbers(weight, words=("balanced",), lowest=0, option="--weight"),
+        else options.numbers(weight, words=("balanced",), option="--weight"),
     }
 
 

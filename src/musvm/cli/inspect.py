@@ -10,8 +10,15 @@ import typer
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
 from musvm.cli._facts import in_words, model_in_words
-from musvm.cli._files import Tables, check_readable, classifier_and_data, read_model, read_training
-from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
+from musvm.cli._files import (
+    Tables,
+    check_readable,
+    classifier_and_data,
+    read_model,
+    read_training,
+    refuse_data,
+)
+from musvm.cli._terminal import mistakes_in_one_line, print_facts, print_json
 
 
 @app.command(
@@ -22,6 +29,7 @@ from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_j
     )
 )
 def inspect(
+    context: typer.Context,
     model: options.Model,
     verify: Annotated[
         str | None,
@@ -44,6 +52,9 @@ def inspect(
 
     Status: 0 the file is sound, 1 it was refused or its certificate is wrong, 2 wrong command line.
     """
+    tables_only = ("universum", "format", "no_header", "reorder", "zero_based")
+    if verify is None and (idle := options.idle_options(context, dict.fromkeys(tables_only, True))):
+        raise typer.BadParameter("has no effect without --verify TRAIN", param_hint=idle[0])
     check_readable(model, what="model file")
     check_readable(*([] if verify is None else [verify]), *(universum or []))
     with mistakes_in_one_line():
@@ -76,7 +87,7 @@ def _verified(fitted: Any, tables: Tables) -> Any:
     try:
         return verify(classifier, X, y, universum=universum)
     except ValueError as error:
-        fail(f"{tables.train.path}: {' '.join(str(error).split())}")
+        refuse_data(error, tables)
 
 
 def _figures(found: Any) -> dict[str, Any]:

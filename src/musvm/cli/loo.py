@@ -9,8 +9,14 @@ import numpy as np
 
 from musvm.cli import _options as options
 from musvm.cli._app import app, examples
-from musvm.cli._files import check_readable, classifier_and_data, read_model, read_training
-from musvm.cli._terminal import fail, mistakes_in_one_line, print_facts, print_json
+from musvm.cli._files import (
+    check_readable,
+    classifier_and_data,
+    read_model,
+    read_training,
+    refuse_data,
+)
+from musvm.cli._terminal import mistakes_in_one_line, print_facts, print_json
 
 
 @app.command(
@@ -67,7 +73,7 @@ def _error(fitted: Any, tables: Any, method: str) -> Any:
             verbose=int(sys.stderr.isatty()),
         )
     except ValueError as error:
-        fail(f"{tables.train.path}: {' '.join(str(error).split())}")
+        refuse_data(error, tables)
 
 
 def _facts(result: Any, n: int) -> dict[str, Any]:

@@ -61,8 +61,8 @@ def predict(
         bool, typer.Option("--reject", help="Answer that a row is of no class where it seems so.")
     ] = False,
     reject_label: Annotated[
-        str, typer.Option(metavar="TEXT", help="What --reject answers.")
-    ] = "none",
+        str | None, typer.Option(metavar="TEXT", help="What --reject answers. [default: none]")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write to instead of standard output.")
     ] = None,
@@ -82,6 +82,7 @@ def predict(
 
     Status: 0 done, 1 the data or the model was refused, 2 wrong command line.
     """
+    answer_none = _answer_none(reject_label, reject=reject)
     if out is not None:
         check_writable(out, force=force, option="--out", in_use=[model, data])
     check_readable(model, what="model file")
@@ -101,8 +102,8 @@ def predict(
             option = "--scores" if scores else "--reject"
             fail(f"{model}: the model has no decision values, so leave out {option}")
         if reject:
-            threshold = _threshold(header, str(model), reject_label, fitted.classes_)
-            labels = np.where(values.spread >= threshold, labels, reject_label)
+            threshold = _threshold(header, str(model), answer_none, fitted.classes_)
+            labels = np.where(values.spread >= threshold, labels, answer_none)
         answer = Answer(labels, values.decision if scores else None, fitted.classes_.tolist())
         if out is not None:
             with writing(out) as file:
@@ -117,7 +118,7 @@ def predict(
         _tell_formulas(labels)
     _tell_accuracy(rows, labels, values.classes)
     if reject:
-        _tell_rejected(rows, labels == reject_label, values.classes)
+        _tell_rejected(rows, labels == answer_none, values.classes)
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,13 @@ class Answer:
             note(f"{more} more rows; --out FILE or a pipe gets all of them")
         if shown is not self and self.decision is not None:
             note(f"scores of {len(self.classes)} classes; --out FILE or a pipe gets them")
+
+
+def _answer_none(given: str | None, *, reject: bool) -> str:
+    """What is answered for rows of no class."""
+    if given is not None and not reject:
+        raise typer.BadParameter("has no effect without --reject", param_hint="--reject-label")
+    return "none" if given is None else given
 
 
 def _threshold(header: Any, path: str, reject_label: str, classes: Any) -> float:

@@ -348,7 +348,10 @@ def _read_entries(content: bytes, name: str) -> dict[str, bytes]:
     except ModelFileError:
         raise
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError) as error:
-        _refuse(name, f"it is no complete zip archive ({_first_line(error)})")
+        # Every zip archive begins so, and a text or a picture does not.
+        is_ours = content[:2] == b"PK"
+        what = "the file is damaged; copy or fit it again" if is_ours else "it is no model file"
+        _refuse(name, f"{what} ({_first_line(error).rstrip('.')})")
     for needed in (HEADER, SCHEMA):
         if needed not in entries:
             _refuse(name, f"it has no {needed}; only files written by musvm.save can be loaded")

@@ -22,7 +22,7 @@ from musvm.dual.problem import DualProblem
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.estimator import UniversumSVC
 from musvm.loo.evaluate import LeaveOneOutResult, evaluate
-from musvm.model import FittedModel
+from musvm.model import FittedModel, OtherDataError
 
 # Parameters of an estimator that its fitted model holds as they are.
 OF_THE_PROBLEM = ("kernel", "degree", "coef0", "delta", "universum_loss")
@@ -128,9 +128,10 @@ def _same_data(estimator: UniversumSVC, X: Any, y: Any, universum: Any) -> FitDa
     if estimator.universum_weight == 0:  # the fit has ignored a universum, and so it may be absent
         data = data.of_X
     if not estimator.model_.is_of(data):
-        raise ValueError(
+        raise OtherDataError(
             "loo_error needs the X, y and universum that the model was fitted on, with the rows "
-            f"in the same order: {estimator.model_.difference_from(data)}."
+            "in the same order",
+            estimator.model_.difference_from(data),
         )
     return data
 

@@ -34,7 +34,7 @@ from musvm.dual.solution import Certificate, DualSolution
 from musvm.estimator import UniversumSVC
 from musvm.kernels import is_positive_semidefinite
 from musvm.loo.evaluate import evaluate
-from musvm.model import dual_rows, is_certified
+from musvm.model import OtherDataError, dual_rows, is_certified
 from musvm.projections import Projections
 from musvm.solvers.gram import solve
 from musvm.universum.diagnosis import Diagnosis, Measures, UniversumDiagnosis
@@ -150,9 +150,9 @@ class Family:
         data, model = self.data, self.model
         seen = next((d for d in (data, data.of_X) if model.model_.is_of(d)), None)
         if seen is None:
-            raise ValueError(
-                "The report needs the data that the model was fitted on: "
-                f"{model.model_.difference_from(data)}."
+            raise OtherDataError(
+                "The report needs the data that the model was fitted on",
+                model.model_.difference_from(data),
             )
         caps = row_caps(seen, model.C, model.class_weight, model.universum_weight)
         if not np.allclose(caps, model.model_.caps, rtol=1e-9, atol=0.0):

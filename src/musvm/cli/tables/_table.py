@@ -172,9 +172,14 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
 
 def _instead_of(wanted: str, names: Sequence[str]) -> str:
     """What may have been meant by a name that is not there, else the names that are."""
+    close = _closest(wanted, names)
+    return f"did you mean {shown(close)}?" if close else f"it has {listed(names)}"
+
+
+def _closest(wanted: str, names: Sequence[str]) -> str | None:
     alike = {name.casefold(): name for name in names}
     close = get_close_matches(wanted.casefold(), alike, n=1, cutoff=0.75)
-    return f"did you mean {shown(alike[close[0]])}?" if close else f"it has {listed(names)}"
+    return alike[close[0]] if close else None
 
 
 def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: str) -> Roles:
@@ -183,9 +188,12 @@ def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: s
         return _unnamed_roles(names, layout, columns, path)
     here, expected = set(names), set(columns.names)
     if absent := [name for name in columns.names if name not in here]:
+        unknown = [name for name in names if name not in expected and name != layout.target]
+        close = _closest(absent[0], unknown)
+        here_is = f"{shown(close)}: did you mean that? Rename it" if close else listed(names)
         raise TableError(
             f"{path}: lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; columns are "
-            f"matched by name, and this file has {listed(names)}"
+            f"matched by name, and this file has {here_is}"
         )
     found = [name for name in names if name in expected]
     if found != list(columns.names) and not layout.reorder:
