@@ -410,16 +410,34 @@ def test_the_table_of_the_search(points, search, written):
     shown = written(search, *points, deltas=None)
     header, *rows = shown.table("search", 1)
     assert len(rows) == len(search.results_["error"]) == 5
-    assert [row[header.index("step")] for row in rows] == ["a", "a", "a", "b", "b"]
+    order = np.argsort(search.results_["soft_error"], kind="stable")
+    assert order.tolist() != sorted(order), "a table in its own order would show nothing"
+    steps = np.array(["a", "a", "a", "b", "b"])
+    assert [row[header.index("step")] for row in rows] == steps[order].tolist()
     assert [row[header.index("error")] for row in rows] == [
-        f"{100 * error:.1f}\xa0%" for error in search.results_["error"]
+        f"{100 * error:.1f}\xa0%" for error in search.results_["error"][order]
     ]
-    assert [float(row[header.index("C")]) for row in rows] == search.results_["C"].tolist()
-    assert [row[header.index("Δ")] for row in rows] == ["–", "–", "–", "0", "0.3"]
+    assert [float(row[header.index("C")]) for row in rows] == search.results_["C"][order].tolist()
+    deltas = np.array(["–", "–", "–", "0", "0.3"])
+    assert [row[header.index("Δ")] for row in rows] == deltas[order].tolist()
     assert "γ" not in header, "a linear kernel has no gamma"
     body = shown.section("search").all("tbody")[1].all("tr")
-    assert [k for k, row in enumerate(body) if row.attributes] == [search.best_index_]
-    assert "3-fold cross-validation error" in shown.section("search").text
+    assert [k for k, row in enumerate(body) if row.attributes] == [
+        order.tolist().index(search.best_index_)
+    ]
+    said = shown.section("search").text
+    assert "judged by the 3-fold cross-validation error and listed by their soft error" in said
+
+
+def test_a_search_by_scores_lists_the_highest_first(points, written):
+    X, y, U = points
+    search = UniversumSVCCV([0.01, 0.1, 1.0], kernel="linear", cv=3, scoring="balanced_accuracy")
+    shown = written(search.fit(X, y, universum=U), X, y, U)
+    header, *rows = shown.table("search", 1)
+    scores = [float(row[header.index("score")]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) > 1
+    assert "listed by their mean score of the folds, the best" in shown.section("search").text
 
 
 def test_the_summary_of_a_search(points, search, written):
@@ -459,10 +477,11 @@ def test_a_search_that_never_used_the_universum(points, written):
     error = text.percent(search.comparison_.plain.error)
     assert f"The estimated leave-one-out error is {error}." in shown.section("summary").text
     assert shown.quantities("models")["error"] == [error, text.MISSING]
-    assert "ranked by the span bound on the leave-one-out error" in shown.section("search").text
+    said = shown.section("search").text
+    assert "judged by the span bound on the leave-one-out error and listed by their bound" in said
     header, *rows = shown.table("search", 1)
     assert [row[header.index("bound")] for row in rows] == [
-        text.percent(bound) for bound in search.results_["criterion"]
+        text.percent(bound) for bound in sorted(search.results_["criterion"])
     ]
     assert sum(row[header.index("error")] != text.MISSING for row in rows) == 1
 

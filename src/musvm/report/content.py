@@ -17,6 +17,7 @@ from musvm.display import bin_edges
 from musvm.report import text
 from musvm.report.models import Described, Family
 from musvm.search.comparison import Comparison
+from musvm.search.rule import ranking
 from musvm.universum.diagnosis import Measures, UniversumDiagnosis
 
 BINS = 28
@@ -37,6 +38,7 @@ SEARCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str] | None]] = {
     "error": ("error", text.percent),
     "soft_error": ("soft error", text.percent),
     "criterion": ("bound", text.percent),
+    "score": ("score", text.compact),
     "relative_gap": ("relative gap", text.scientific),
     "converged": ("gap reached", None),
     "n_type_1": ("SVs inside", None),
@@ -200,8 +202,9 @@ def feature_names(family: Family) -> list[str]:
 # The search
 
 
-def search_table(results: Mapping[str, Any], best: int | None) -> Table:
-    """One row for each cell of a search."""
+def search_table(results: Mapping[str, Any], best: int, ranked: str) -> Table:
+    """One row for each cell of a search, the best by the column that ranks them first."""
+    order = np.argsort(ranking(dict(results), ranked), kind="stable")
     listed = [name for name in SEARCH_COLUMNS if name in results]
     if not np.isnan(results["error"]).any():
         listed.remove("criterion")  # the error itself
@@ -211,16 +214,16 @@ def search_table(results: Mapping[str, Any], best: int | None) -> Table:
     columns = []
     for name in listed + others:
         title, show = SEARCH_COLUMNS.get(name, (str(name).replace("_", " "), None))
-        values = np.asarray(results[name]).tolist()
+        values = np.asarray(results[name])[order].tolist()
         if name == "delta":
             values = [
                 None if step == "a" else delta
-                for step, delta in zip(results["step"], values, strict=True)
+                for step, delta in zip(results["step"][order], values, strict=True)
             ]
         columns.append(column(title, values, show))
     columns = [entry for entry in columns if set(entry.cells) != {text.MISSING}]
     caption = "All settings that the search has tried; the chosen one is marked"
-    return Table(caption, columns, marked=best)
+    return Table(caption, columns, marked=int(np.flatnonzero(order == best)[0]))
 
 
 def finalists_table(comparison: Comparison) -> Table:

@@ -185,7 +185,9 @@ class Document:
             "finalists": content.finalists_table(search.comparison_),
             "decision": search.comparison_.decision,
             "hints": search.hints_,
-            "table": content.search_table(search.results_, int(search.best_index_)),
+            "table": content.search_table(
+                search.results_, int(search.best_index_), self.subject.ranked_by
+            ),
         }
 
     @property

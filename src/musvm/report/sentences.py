@@ -57,10 +57,13 @@ def _effect(plain: Described, other: Described) -> str:
 
 def search(subject: Subject) -> str:
     """How the cells were judged."""
-    n_cells, search = len(subject.results["criterion"]), subject.search
-    judge = search.criterion if search.cv is None else search.cv
+    n_cells = len(subject.results["criterion"])
+    listed = {"soft_error": "soft error", "criterion": "bound", "score": "mean score of the folds"}
+    judged = f"judged by the {in_words(subject.judge)} and "
     return (
-        f"{text.count(n_cells, 'setting')} of the parameters, ranked by the {in_words(judge)}. "
+        f"{text.count(n_cells, 'setting')} of the parameters, "
+        f"{'' if subject.ranked_by == 'score' else judged}listed by their "
+        f"{listed[subject.ranked_by]}, the best first. "
         "Step a is the plain SVM; step b adds the universum."
     )
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
 from musvm.search.comparison import Comparison
+from musvm.search.rule import ranked_by
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ class Subject:
     @property
     def results(self) -> Mapping[str, Any]:
         return {} if self.search is None else self.search.results_
+
+    @property
+    def judge(self) -> Any:
+        """What judged the cells of the search."""
+        return self.search.criterion if self.search.cv is None else self.search.cv
+
+    @property
+    def ranked_by(self) -> str:
+        """The column of `results` that ranks the cells."""
+        return ranked_by(self.judge, self.search.scoring)
 
     @property
     def comparison(self) -> Comparison | None:
