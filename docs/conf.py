@@ -1,8 +1,9 @@
 """Configuration of the documentation: `sphinx-build -W docs docs/_build/html`.
 
 The build needs no network. Formulas are set by a copy of MathJax that is part of the output, and
-links to other projects are plain links. The examples are executed; what they print and draw is
-part of the pages.
+links to other projects are plain links. Where there is a network, MUSVM_DOCS_INTERSPHINX=1 makes
+names of other projects lead to their own pages. The examples are executed; what they print and
+draw is part of the pages.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ extensions = [
     "house",
     "shell_reference",
 ]
+if os.environ.get("MUSVM_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "matplotlib": ("https://matplotlib.org/stable", None),
+        "joblib": ("https://joblib.readthedocs.io/en/stable", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+    }
 exclude_patterns = ["_build", "_templates", "**/GALLERY_HEADER.rst", "results/*.md.in"]
 templates_path = ["_templates"]
 language = "en_GB"

@@ -3,24 +3,25 @@ How do I use it in a Pipeline and a GridSearchCV?
 =================================================
 
 A universum is an extra argument of ``fit``, and scikit-learn's tools do not know what it is. Two
-things can go wrong without an error message, and each has a remedy of one line.
+things can go wrong, and each has a remedy of one line.
 
 - A search splits an array that has as many rows as ``X``. Pass ``universum=(U,)``: a tuple is never
   split.
-- A pipeline scales ``X`` and hands the universum on as it is. Enable metadata routing and make the
-  pipeline with ``transform_input=["universum"]``.
+- A pipeline scales ``X`` and hands the universum on as it is. Make it with
+  :func:`~musvm.make_universum_pipeline`, which sends the universum through every step.
 
 Or let the universum travel inside ``X``, marked by a label. Then there is nothing to route.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
-import sklearn
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from musvm import UniversumSplit, UniversumSVC
+from musvm import UniversumPipeline, UniversumSplit, UniversumSVC
 from musvm.datasets import load_digits_universum
 
 digits = load_digits_universum(classes=(0, 1, 2, 3), n_per_class=40, m=160, random_state=0)
@@ -31,7 +32,8 @@ print(f"{len(X)} training images, {len(U)} universum images: as many, which is t
 # The trap
 # --------
 #
-# A classifier that tells how many universum rows it was given.
+# A classifier that tells how many universum rows it was given. Splitting the universum is warned
+# of, once.
 
 
 class Telling(UniversumSVC):
@@ -42,26 +44,27 @@ class Telling(UniversumSVC):
 
 
 print("universum=U, split like X:")
-cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": U})
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": U})
+print(*(f"  UserWarning: {warning.message}" for warning in told), sep="\n")
 print("universum=(U,), passed whole:")
 cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": (U,)})
 # %%
 # A pipeline inside a search
 # --------------------------
 #
-# With routing enabled, the scaler is fitted to the training part of each fold, and transforms the
-# universum as well.
+# :class:`~musvm.UniversumPipeline` takes steps with names of your own. The scaler is fitted to the
+# training part of each fold, and transforms the universum as well.
+# scikit-learn's own ``Pipeline(..., transform_input=["universum"])`` does the same where metadata
+# routing is enabled.
 
 grid = {"svc__C": [0.1, 1, 10], "svc__delta": [0, 0.05, 0.2]}
 folds = StratifiedKFold(4, shuffle=True, random_state=0)
-with sklearn.config_context(enable_metadata_routing=True):
-    pipeline = Pipeline(
-        [("scale", StandardScaler()), ("svc", UniversumSVC(gamma=0.002))],
-        transform_input=["universum"],
-    )
-    search = GridSearchCV(pipeline, grid, cv=folds).fit(X, y, universum=(U,))
-    print(search.best_params_)
-    print(f"test accuracy {search.score(digits.data_test, digits.target_test):.3f}")
+pipeline = UniversumPipeline([("scale", StandardScaler()), ("svc", UniversumSVC(gamma=0.002))])
+search = GridSearchCV(pipeline, grid, cv=folds).fit(X, y, universum=(U,))
+print(search.best_params_)
+print(f"test accuracy {search.score(digits.data_test, digits.target_test):.3f}")
 
 # %%
 # The label form

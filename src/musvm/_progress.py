@@ -1,4 +1,4 @@
-"""Progress on standard error for work that takes a while: share done and time left.
+"""Progress on standard error for work that takes a while: what is done and the time left.
 
 On a terminal a bar, drawn by Rich where it is installed, otherwise one line that is rewritten;
 elsewhere (a log file) a line now and then.
@@ -21,7 +21,8 @@ LOG_EVERY_S = 10.0
 class Progress:
     """Counts steps towards `total` and shows them; silent with `verbose=0`.
 
-    `follow` is told how many are done, whenever that changes.
+    `follow` is told how many are done, whenever that changes. Steps that are nothing to count, such
+    as bytes, are shown as a share.
     `total`, `update`, `reset` and `close` are also the protocol that pooch asks of a progress
     bar. As a context manager it closes itself.
     """
@@ -33,8 +34,10 @@ class Progress:
         *,
         verbose: int = 1,
         follow: Callable[[int], None] | None = None,
+        counts: bool = True,
     ) -> None:
         self.label = label
+        self._counts = counts
         self._follow = follow
         self.total = total
         self.done = 0
@@ -78,7 +81,7 @@ class Progress:
 
     def _show(self, elapsed: float) -> None:
         if self._is_terminal and not self._shown:
-            self._bar = _rich_bar(self.label)
+            self._bar = _rich_bar(self.label, counts=self._counts)
         self._shown = True
         if self._bar is not None:
             self._bar.update(
@@ -91,7 +94,8 @@ class Progress:
         text = f"{self.label}: {self.done}"
         if self.total > 0:
             share = min(self.done / self.total, 1.0)
-            text = f"{self.label}: {share:4.0%}"
+            done = f"{self.done} of {self.total}" if self._counts else f"{share:4.0%}"
+            text = f"{self.label}: {done}"
             if share > 0:
                 text += f", {elapsed / share - elapsed:.0f} s left"
         end = "\r" if self._is_terminal else "\n"
@@ -105,7 +109,7 @@ class FitProgress:
     """
 
     def __init__(self, tol: float, *, verbose: int) -> None:
-        self._progress = Progress("Fit", 1000, verbose=verbose)
+        self._progress = Progress("Fit", 1000, verbose=verbose, counts=False)
         self._digits = max(-math.log10(tol), 1e-3)
 
     def __enter__(self) -> FitProgress:
@@ -123,14 +127,18 @@ class FitProgress:
         self._progress.update(max(steps - self._progress.done, 0))
 
 
-def _rich_bar(label: str) -> Any:
+def _rich_bar(label: str, *, counts: bool) -> Any:
     """A bar on standard error, already shown, or None without Rich."""
     try:
         from rich.console import Console
+        from rich.progress import MofNCompleteColumn
         from rich.progress import Progress as Bar
     except ImportError:
         return None
-    bar = Bar(console=Console(stderr=True), transient=True)
+    columns = list(Bar.get_default_columns())
+    if counts:
+        columns.insert(2, MofNCompleteColumn())
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
     bar.add_task(label, total=None)
     bar.start()
     return bar

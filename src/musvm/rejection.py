@@ -119,8 +119,10 @@ class RejectingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Any classifier with one of the scores of `method`.
 
     reject_label : str, int, float or bool
-        The label of points that are rejected; it has to be given, and must not be a class. If it
-        has another type than the class labels, predictions are arrays of objects.
+        The label of points that are rejected; it has to be given, and must not be a class. Use one
+        of the type of the class labels, such as 'none' among strings: if it has another type, -1
+        among strings for example, predictions are arrays of objects, which scikit-learn's metrics
+        do not take.
 
     target : float, default=0.95
         The promised probability that a new point of the classes is accepted, or one like the

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
+import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -335,12 +337,27 @@ def test_progress_of_quick_work_is_silent(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_progress_shows_share_and_time_left(clock, capsys):
-    progress = Progress("Slow", 10)
+@pytest.mark.parametrize(("counts", "shown"), [(True, "4 of 10"), (False, "40%")])
+def test_progress_shows_what_is_done_and_the_time_left(clock, capsys, counts, shown):
+    progress = Progress("Slow", 10, counts=counts)
     clock.now += 4.0
     progress.update(4)
     progress.close()
-    assert capsys.readouterr().err.split() == ["Slow:", "40%,", "6", "s", "left"]
+    assert " ".join(capsys.readouterr().err.split()) == f"Slow: {shown}, 6 s left"
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_bar_of_a_terminal_counts_too(clock, monkeypatch, counts):
+    rich = pytest.importorskip("rich.progress", reason="the bar is Rich's")
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress("Slow", 10, counts=counts) as progress:
+        clock.now += 4.0
+        progress.update(4)
+        columns = progress._bar.columns
+        assert any(isinstance(c, rich.MofNCompleteColumn) for c in columns) == counts
+        assert progress._bar.tasks[0].completed == 4
 
 
 def test_progress_without_total_counts(clock, capsys):

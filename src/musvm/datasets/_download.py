@@ -114,7 +114,7 @@ def _download(
         ) from error
 
     def transfer(url: str, temporary: Any, registry: Any) -> None:
-        progress = Progress(f"Downloading {remote.name}", verbose=wanted.verbose)
+        progress = Progress(f"Downloading {remote.name}", verbose=wanted.verbose, counts=False)
         pooch.HTTPDownloader(progressbar=progress)(url, temporary, registry)
         if known_hash is None:
             _check_as(url, Path(temporary), check)
