@@ -105,20 +105,25 @@ def predict(
             threshold = _threshold(header, str(model), answer_none, fitted.classes_)
             labels = np.where(values.spread >= threshold, labels, answer_none)
         answer = Answer(labels, values.decision if scores else None, fitted.classes_.tolist())
-        if out is not None:
-            with writing(out) as file:
-                file.write((answer.json() if as_json else answer.csv()).encode())
-        elif as_json:
-            typer.echo(answer.json(), nl=False)
-        elif sys.stdout.isatty():
-            answer.show()
-        else:
-            typer.echo(answer.csv(), nl=False)
+        _write(answer, out, as_json=as_json)
     if not as_json and (out is not None or not sys.stdout.isatty()):
         _tell_formulas(labels)
     _tell_accuracy(rows, labels, values.classes)
     if reject:
         _tell_rejected(rows, labels == answer_none, values.classes)
+
+
+def _write(answer: Answer, out: Path | None, *, as_json: bool) -> None:
+    """To a file, to a terminal as a table, or to whatever reads the standard output."""
+    if out is not None:
+        with writing(out) as file:
+            file.write((answer.json() if as_json else answer.csv()).encode())
+    elif as_json:
+        typer.echo(answer.json(), nl=False)
+    elif sys.stdout.isatty():
+        answer.show()
+    else:
+        typer.echo(answer.csv(), nl=False)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class PointProblem:
             return None
         points, kernel = self.points, self.kernel
         if kernel.is_precomputed:
-            return points.diagonal()
+            return np.asarray(points.diagonal())
         if kernel.name == "rbf":
             return kernel.diagonal(points)
         return row_values(points, kernel.diagonal)
