@@ -64,6 +64,18 @@ def test_any_C_on_features_as_they_come(load, C):
     assert infeasibility(rows, solution.alpha) <= 1e-12
 
 
+def test_corrections_lengthen_steps_and_change_nothing_else(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, 2000)
+    X = rng.normal(size=(6, 25))[y] + 2.0 * rng.normal(size=(2000, 25))
+    rows = DualRows(y, 6, np.full(2000, 10.0))
+    corrected = solve(X, rows)
+    monkeypatch.setattr("musvm.solvers.interior.MAX_CORRECTIONS", 0)
+    plain = solve(X, rows)
+    assert corrected.n_rounds <= 0.8 * plain.n_rounds
+    assert corrected.primal == pytest.approx(plain.primal, rel=2 * TOL)
+
+
 def test_points_that_support_nothing_are_exactly_zero():
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)

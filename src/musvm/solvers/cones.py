@@ -51,6 +51,8 @@ from musvm._input.tensors import Array, namespace
 # smaller ones, take more steps.
 FIRST_SLACK = 1.0
 NEARLY_NOTHING = 1e-12
+# Products between these times the target are near enough to it.
+SMALLEST, LARGEST = 0.1, 10.0
 HELD = 1e-200
 
 
@@ -128,6 +130,7 @@ class Cone:
     dx: list[Array]
     dz: list[Array]
     live: list[Array]
+    left_out: list[Array]
     star: Any
 
     def linearise(self) -> None:
@@ -141,8 +144,7 @@ class Cone:
     def aim(self, target: float, *, corrected: bool) -> None:
         """Set the changes of a step towards the target that leaves F alone.
 
-        `corrected` subtracts the products of the changes so far, what a linear model of x z
-        leaves out (Mehrotra).
+        `corrected` subtracts what a linear model of x z leaves out.
         """
         raise NotImplementedError
 
@@ -159,12 +161,38 @@ class Cone:
         raise NotImplementedError
 
     def _aims(self, target: float, corrected: bool) -> list[Array]:
-        """(target - dx dz) / z - x for every pair: the change of x where z stays."""
+        """(target - what a linear model leaves out) / z - x: the change of x where z stays."""
         if not corrected:
             triples = zip(self.x, self.z, self.live, strict=True)
             return [(target / z - x) * live for x, z, live in triples]
-        quintuples = zip(self.x, self.z, self.dx, self.dz, self.live, strict=True)
-        return [((target - dx * dz) / z - x) * live for x, z, dx, dz, live in quintuples]
+        quadruples = zip(self.x, self.z, self.left_out, self.live, strict=True)
+        return [((target - left_out) / z - x) * live for x, z, left_out, live in quadruples]
+
+    def keep_left_out(self) -> None:
+        """Take the products of the changes for what a linear model of x z leaves out (Mehrotra)."""
+        self.left_out = [dx * dz for dx, dz in zip(self.dx, self.dz, strict=True)]
+
+    def pull_to_centre(self, t: float, target: float) -> None:
+        """Aim at products that are nearer to the target after a step of length t (Gondzio).
+
+        Those that would be far below it, or far above, are what cuts steps short.
+        """
+        xp = namespace(self.alpha)
+        for i, (x, z, dx, dz) in enumerate(zip(self.x, self.z, self.dx, self.dz, strict=True)):
+            products = (x + t * dx) * (z + t * dz)
+            nearest = xp.clip(products, SMALLEST * target, LARGEST * target)
+            self.left_out[i] = self.left_out[i] - xp.clip(
+                nearest - products, -LARGEST * target, None
+            )
+
+    @property
+    def changes(self) -> tuple[list[Array], list[Array], Array]:
+        """The changes of x, z and alpha, to be taken back to."""
+        return list(self.dx), list(self.dz), self.d_alpha
+
+    @changes.setter
+    def changes(self, values: tuple[list[Array], list[Array], Array]) -> None:
+        self.dx, self.dz, self.d_alpha = list(values[0]), list(values[1]), values[2]
 
     def _hold(self) -> None:
         """Leave the multipliers alone of what is held."""

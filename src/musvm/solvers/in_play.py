@@ -127,12 +127,14 @@ class EquationsInPlay:
     def __init__(self, gram: FloatArray, Z: FloatArray, live: BoolArray) -> None:
         self.gram, self.Zt = gram, np.ascontiguousarray(Z.T)
         self.row, self.label = np.nonzero(live.T)
+        self.size = len(self.row)
 
     def factorise(self, pieces: list[Piece]) -> None:
         theta = np.hstack([piece.cone.star.theta for piece in pieces])[self.label, self.row]
         kept, sizes = self._heaviest_first(theta)
         self._at = self.label[kept], self.row[kept]
         directions = self._directions = Directions.of(self._at[1], self._at[0], sizes)
+        self.size = sizes.sum() - len(sizes)
         H = np.triu(directions.hessian(self.gram))
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
         _add_blocks(H, group, 1.0 / theta[kept][directions.away])

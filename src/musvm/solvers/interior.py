@@ -14,7 +14,8 @@ pairs, as one product of matrices. Its entries are sums of nonnegative terms, it
 diagonal before its Cholesky factor is taken, and its solutions are refined by residuals of the
 changes of alpha themselves: what is added to alpha always agrees with what is added to W.
 
-Mehrotra's predictor and corrector choose the steps, 15 to 60 of them whatever C is. M enters
+Mehrotra's predictor and corrector choose the steps, and Gondzio's correctors lengthen them where
+some products lag behind: 15 to 60 of them whatever C is. M enters
 linearly: M (r L)^2 / 2 operations a step, in pieces, by BLAS.
 
 The point it ends at is interior: no entry is exactly at its bound. Entries that descent on their
@@ -50,6 +51,10 @@ PRODUCT_ENTRIES = 2**17
 MANY_COLUMNS = 48
 # How much of the way to the boundary a step goes.
 NEARLY = 0.99
+# A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
+# come of it. Corrections cost little next to the factor of many equations: one for so many of them.
+LONG, LONGER, WORTH = 0.8, 0.3, 0.1
+MAX_CORRECTIONS, EQUATIONS_PER_CORRECTION = 4, 100
 # Refinements end when the residual has fallen by so much, or no longer falls.
 REFINED, MAX_REFINEMENTS = 1e-8, 4
 # Steps without a smaller gap before the method gives up: rounding is what is left.
@@ -150,13 +155,13 @@ class Equations:
 
     def __init__(self, n_columns: int, n_classes: int, workers: Workers) -> None:
         self.r, self.L = n_columns, n_classes
+        self.size = n_columns * (n_classes - 1)
         self.workers = workers
         self._pairs = np.triu_indices(n_classes - 1)
 
     def factorise(self, pieces: list[Piece]) -> None:
         H = self._by_pairs(pieces) if self.r > MANY_COLUMNS else self._by_products(pieces)
-        size = self.r * (self.L - 1)
-        self._factor = ScaledFactor(H.reshape(size, size))
+        self._factor = ScaledFactor(H.reshape(self.size, self.size))
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
@@ -321,13 +326,32 @@ class Interior:
         self._direct(0.0, corrected=False)
         t = min(1.0, self._room())
         predicted = self._sum(lambda p: p.cone.products(t)) / self.n_products
-        centring = (predicted / mean) ** 3
-        dW = self._direct(max(centring * mean, floor), corrected=True)
-        t = min(1.0, NEARLY * self._room())
+        target = max((predicted / mean) ** 3 * mean, floor)
+        self._map(lambda p: p.cone.keep_left_out())
+        dW = self._direct(target, corrected=True)
+        dW, t = self._lengthened(dW, min(1.0, NEARLY * self._room()), target)
         self._map(lambda p: p.cone.advance(t))
         self.W += t * dW
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
         return t
+
+    def _lengthened(self, dW: FloatArray, t: float, target: float) -> tuple[FloatArray, float]:
+        """The same step, or one that is longer because it keeps nearer to the centre."""
+        for _ in range(min(self.equations.size // EQUATIONS_PER_CORRECTION, MAX_CORRECTIONS)):
+            if t >= LONG:
+                break
+            aim = min(1.0, t + LONGER)
+            before = [piece.cone.changes for piece in self.pieces]
+            for piece in self.pieces:
+                piece.cone.pull_to_centre(aim, target)
+            other = self._direct(target, corrected=True)
+            length = min(1.0, NEARLY * self._room())
+            if length < t + WORTH * (aim - t):
+                for piece, changes in zip(self.pieces, before, strict=True):
+                    piece.cone.changes = changes
+                break
+            dW, t = other, length
+        return dW, t
 
     def products(self) -> float:
         """The sum of all x z: the gap, if W were the weights of alpha."""
