@@ -165,7 +165,7 @@ def test_rounding_is_named_where_doubles_cannot_hold_the_gap(offset):
     assert (abs(gaps[1] - gaps[0]) > model.tol * 150) == bool(offset)
 
 
-@pytest.mark.parametrize("seed", [212, 245, 289, 305, 314, 334, 462])
+@pytest.mark.parametrize("seed", [212, 245, 289, 305, 314, 334, 462, 1951])
 def test_a_fit_that_rounding_keeps_from_its_tolerance_says_so_early(seed):
     """They took all of their thousand rounds, or said that more of them would help."""
     parameters, X, y, U, weight = random_problems.problem(seed)

@@ -106,10 +106,17 @@ def hidden_gap(
 
     That is min(P, P(0) - P) at the optimum (`relative_gap`), and no more than min(P, P(0) + D) by
     what is known here: no alpha like this one can be certified below it.
+
+    Far from the optimum this says little, but about eps c k(x, x) is hidden at every optimum. Where
+    alpha is at its caps c, decision values are rounded by that much; where it is far below, P is
+    about |alpha|, and a loss of c times the rounding of decision values, eps k(x, x) |alpha|, is
+    next to it. Above 1 nothing can be certified, wherever the solver came to.
     """
     known = rows.primal_at_zero - primal + gap
     most = min(abs(primal), known) if known > NOTHING * rows.primal_at_zero else abs(primal)
-    return rounding_of_gap(rows, alpha, diagonal) / most if most > 0.0 else 0.0
+    here = rounding_of_gap(rows, alpha, diagonal) / most if most > 0.0 else 0.0
+    anywhere = float(np.finfo(np.float64).eps * np.max(rows.caps * np.abs(diagonal), initial=0.0))
+    return max(here, anywhere) if anywhere >= 1.0 else here
 
 
 def solution_of(problem: DualProblem, alpha: FloatArray, *, tol: float) -> DualSolution:
