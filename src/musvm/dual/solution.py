@@ -122,4 +122,5 @@ def hidden_gap(
 def solution_of(problem: DualProblem, alpha: FloatArray, *, tol: float) -> DualSolution:
     """The solution that a feasible alpha, (M, L), is of a problem, with K alpha computed afresh."""
     alpha = np.ascontiguousarray(alpha)
-    return DualSolution.certified(problem.rows, alpha, problem.gram @ alpha, tol=tol)
+    decision, diagonal = problem.gram @ alpha, problem.gram.diagonal()
+    return DualSolution.certified(problem.rows, alpha, decision, tol=tol, diagonal=diagonal)
