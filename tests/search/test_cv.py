@@ -495,6 +495,28 @@ def test_a_universum_must_gain_in_both_errors_or_half_a_standard_error_in_the_so
     assert used([0.45, 0.45])  # all points gain alike: no doubt about it
 
 
+def test_models_that_differ_by_the_noise_of_the_solver_are_equal():
+    """The same optimum found on two ways: the smaller C, and no universum, as if it were exact."""
+    noise = 4e-5
+    cells = [(0, 1.0, 0, 0, 0.1, 0.1), (0, 10.0, 0, 0, 0.1 - noise, 0.1)]
+    with_universum = [
+        (0, C, weight, *rest) for (_, C, _, *rest), weight in zip(cells, (2, 1), strict=True)
+    ]
+    results = results_of(*cells, *with_universum)
+    assert best_plain(results, "soft_error") == 0
+    assert best_with_universum(results, "soft_error") == 2
+    weight, right = np.ones(50), np.zeros(50, dtype=bool)
+    margins = np.linspace(-1.0, 2.0, 50)
+    assert not is_gain((margins, margins + noise), (right, right), weight)
+    # What is more than noise decides as ever, and so do counts, however small their difference.
+    results["soft_error"][[1, 3]] -= 1e-3
+    assert best_plain(results, "soft_error") == 1
+    assert best_with_universum(results, "soft_error") == 3
+    results["criterion"][1] -= noise
+    assert best_plain(results, "criterion") == 1
+    assert is_gain((margins, margins + 1e-2), (right, right), weight)
+
+
 @pytest.mark.parametrize("method", ["span", "span-2016"])
 def test_spans_leave_the_last_word_to_the_estimate(method):
     search = make_search(criterion=method).fit(X, Y, universum=U)
