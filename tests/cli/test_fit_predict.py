@@ -638,3 +638,16 @@ def test_a_negative_number_is_no_formula(formulas):
     assert result.exit_code == 0
     assert set(result.stdout.split()) == {"prediction", "-1"}
     assert "spreadsheets" not in result.stderr
+
+
+def test_few_rows_leave_no_threshold_but_a_model(folder):
+    """With six rows no threshold keeps nine of ten: it is minus infinity, which JSON has not."""
+    frame = cli_tables.flowers().dropna().drop(columns="colour").iloc[[0, 1, 2, 60, 61, 62]]
+    frame.to_csv("few.csv", index=False)
+    result = run("fit", "few.csv", *FIXED)
+    assert result.exit_code == 0, result.output
+    assert "Note: 6 rows are too few for a threshold for --reject" in result.stderr
+    assert run("predict", "model.skops", "few.csv").exit_code == 0
+    refused = run("predict", "model.skops", "few.csv", "--reject")
+    assert refused.exit_code == 1
+    assert "has no threshold for --reject" in refused.stderr

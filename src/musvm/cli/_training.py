@@ -161,4 +161,8 @@ def rejection_threshold(data: Prepared, model: Any, share: float) -> float | Non
         note("a class with a single row leaves no threshold for --reject")
         return None
     rejecting = RejectingClassifier(clone(model), "none", target=share, cv=folds)
-    return float(rejecting.fit(data.X, data.y, universum=data.universum).threshold_)
+    threshold = float(rejecting.fit(data.X, data.y, universum=data.universum).threshold_)
+    if not np.isfinite(threshold):
+        note(f"{counted(len(data.y), 'row')} are too few for a threshold for --reject")
+        return None
+    return threshold
