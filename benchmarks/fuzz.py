@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -29,8 +30,14 @@ from _shared import Report, Table
 import malformed  # isort: skip  (found through _shared)
 
 
-def fuzz(workplace: malformed.Workplace, kind: str, n_cases: int, first_seed: int) -> Counter:
-    """Run cases of one kind; count outcomes, and different contents."""
+PIECE = 1000
+"""Cases of one kind that a process runs at a time, with a seed of their own."""
+
+
+def fuzz(
+    workplace: malformed.Workplace, kind: str, n_cases: int, first_seed: int
+) -> tuple[Counter, set[int]]:
+    """Run cases of one kind; count outcomes, and keep what tells contents apart."""
     outcomes: Counter = Counter()
     contents: set[int] = set()
 
@@ -49,22 +56,31 @@ def fuzz(workplace: malformed.Workplace, kind: str, n_cases: int, first_seed: in
         contents.add(content)
 
     every_case()
-    outcomes["different"] = len(contents)
-    return outcomes
+    return outcomes, contents
 
 
-def row_of(kind: str, n_cases: int, first_seed: int) -> tuple[str, int, int, int, int, int]:
-    """The table's row of one kind, found in a folder of its own."""
+def piece_of(task: tuple[str, int, int]) -> tuple[str, Counter, set[int], float]:
+    """What became of cases (kind, number, seed) in a folder of their own, and the seconds."""
+    kind, n_cases, first_seed = task
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         workplace = malformed.Workplace.make(Path(name))
         start = time.perf_counter()
-        found = fuzz(workplace, kind, n_cases, first_seed)
+        outcomes, contents = fuzz(workplace, kind, n_cases, first_seed)
         seconds = time.perf_counter() - start
         os.chdir(Path(__file__).parent)
-    print(f"{kind}: {dict(found)}", file=sys.stderr, flush=True)
-    n = found["accepted"] + found["refused"]
-    return kind, n, found["different"], found["accepted"], found["refused"], round(seconds)
+    print(f"{kind}, seed {first_seed}: {dict(outcomes)}", file=sys.stderr, flush=True)
+    return kind, outcomes, contents, seconds
+
+
+def rows_of(pieces: Iterable[tuple[str, Counter, set[int], float]]) -> Iterator[tuple]:
+    """The table's rows, one for every kind."""
+    for kind, of_kind in groupby(pieces, key=lambda piece: piece[0]):
+        _, outcomes, contents, seconds = zip(*of_kind, strict=True)
+        found = sum(outcomes, Counter())
+        different = len(set().union(*contents))
+        n = found["accepted"] + found["refused"]
+        yield kind, n, different, found["accepted"], found["refused"], round(sum(seconds))
 
 
 def main() -> None:
@@ -73,7 +89,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="200 cases")
     parser.add_argument("--only", choices=malformed.KINDS)
-    parser.add_argument("--jobs", type=int, default=1, help="kinds at the same time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     options = parser.parse_args()
     total = 200 if options.quick else options.cases
     kinds = [options.only] if options.only else malformed.KINDS
@@ -87,9 +103,14 @@ def main() -> None:
         "for or control characters on the terminal, and none started a process or opened a pickle, "
         "by Python's audit events; the run stops at the first that does.",
     )
-    one = partial(row_of, n_cases=total // len(kinds), first_seed=options.seed)
+    each = total // len(kinds)
+    tasks = [
+        (kind, min(PIECE, each - start), options.seed + start // PIECE)
+        for kind in kinds
+        for start in range(0, each, PIECE)
+    ]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        for row in pool.map(one, kinds):
+        for row in rows_of(pool.map(piece_of, tasks)):
             table.add(*row)
     n_cases = sum(row[1] for row in table.rows)
     fewest = min(row[1] for row in table.rows)
