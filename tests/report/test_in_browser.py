@@ -310,6 +310,18 @@ def test_the_page_fits_the_screen(opened):
         assert all(drawing <= room for drawing, room in sizes), width
 
 
+def test_captions_are_read_without_scrolling_on_a_phone(opened):
+    opened.resize(390)
+    opened.settle()
+    beyond = opened.run(
+        "return [...document.querySelectorAll('caption')].map(caption =>"
+        " caption.getBoundingClientRect().right"
+        " - caption.closest('.scroll').getBoundingClientRect().right);"
+    )
+    assert len(beyond) > 4
+    assert max(beyond) < 1
+
+
 def test_figures_follow_the_theme(opened):
     for theme, is_dark in (("dark", True), ("light", False)):
         opened.set_theme(theme)
