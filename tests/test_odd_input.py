@@ -85,6 +85,7 @@ def test_wrong_shapes():
         ((U, U[0]), "inhomogeneous"),
         (3.0, "universum must be an array of shape (m, n_features), got a scalar."),
         ("points", "universum must be an array of shape (m, n_features), got a scalar."),
+        ({"a": [[0.0]]}, "universum must be an array of shape (m, n_features), got a dict."),
     ],
 )
 def test_universum_of_the_wrong_shape(universum, message):

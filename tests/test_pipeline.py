@@ -291,6 +291,10 @@ def test_wrong_calls_say_what_to_do():
     with pytest.raises(ValueError, match="does not accept the sample_weight parameter"):
         pipe.fit(X, Y, universum=U, sample_weight=np.ones(N))
     assert not hasattr(make_universum_pipeline(LogisticRegression()), "universum_score")
+    with pytest.raises(TypeError, match="takes its steps one by one, without names"):
+        make_universum_pipeline([StandardScaler(), UniversumSVC()])
+    with pytest.raises(TypeError, match="takes its steps one by one, without names"):
+        make_universum_pipeline(("scale", StandardScaler()), ("svm", UniversumSVC()))
 
 
 # ---------------------------------------------------------------------------------------------

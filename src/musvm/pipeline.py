@@ -271,5 +271,10 @@ def make_universum_pipeline(
     >>> bool(search.fit(X, y, universum=(universum,)).best_score_ > 0.95)
     True
     """
+    if any(isinstance(step, (list, tuple)) for step in steps):
+        raise TypeError(
+            "make_universum_pipeline takes its steps one by one, without names; "
+            "UniversumPipeline takes a list of names and steps."
+        )
     named = make_pipeline(*steps).steps
     return UniversumPipeline(named, memory=memory, verbose=verbose)

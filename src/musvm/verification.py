@@ -155,7 +155,8 @@ such arrays, default=None
     if not isinstance(model, UniversumSVC):
         raise TypeError(
             f"verify needs a fitted UniversumSVC or UniversumSVCCV, got {type(model).__name__}. "
-            "For a pipeline pass its last step, and the data as that step sees them."
+            "For a pipeline pass its last step, pipeline[-1], and the data as that step sees them, "
+            "pipeline[:-1].transform(X)."
         )
     fitted: FittedModel = model.model_
     on_host = map(tensors.to_host, (X, y, universum, None))

@@ -85,6 +85,7 @@ def test_digits_universum_is_drawn_from_the_digits_asked_for():
     ("parameters", "match"),
     [
         ({"classes": [1]}, "at least two classes"),
+        ({"classes": 4}, r"a list of digits, such as range\(4\), not a number"),
         ({"classes": [1, 10]}, "must be digits"),
         ({"classes": [1, 2], "universum": [2, 3]}, r"digits \[2\] are both"),
         ({"n_per_class": 0}, "n_per_class must be from 1"),

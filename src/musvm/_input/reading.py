@@ -219,7 +219,10 @@ def n_rows(part: Any) -> int:
             "no tensor: pass an array of shape (m, n_features)."
         )
     if np.ndim(part) == 0:
-        raise ValueError("universum must be an array of shape (m, n_features), got a scalar.")
+        raise ValueError(
+            "universum must be an array of shape (m, n_features), got a "
+            f"{'scalar' if np.isscalar(part) else type(part).__name__}."
+        )
     return int(part.shape[0]) if hasattr(part, "shape") else len(part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,10 @@ def load_digits_universum(
     >>> digits.data.shape, digits.data_test.shape, digits.universum.shape
     ((80, 64), (640, 64), (100, 64))
     """
+    if isinstance(classes, Integral):
+        raise ValueError(
+            f"classes must be a list of digits, such as range({classes}), not a number"
+        )
     class_set = set(classes)
     universum_set = set(range(10)) - class_set if universum is None else set(universum)
     _check_digits(class_set, universum_set)

@@ -28,8 +28,8 @@ class Subject:
         if not isinstance(model, UniversumSVC):
             raise TypeError(
                 "A report is about a UniversumSVC or a UniversumSVCCV, got "
-                f"{type(search_or_model).__name__}. For a pipeline pass its last step, and the "
-                "data as that step sees them."
+                f"{type(search_or_model).__name__}. For a pipeline pass its last step, "
+                "pipeline[-1], and the data as that step sees them, pipeline[:-1].transform(X)."
             )
         return cls(model, None if model is search_or_model else search_or_model)
 
