@@ -282,6 +282,19 @@ def test_attributes_of_the_last_step_are_told_where_they_are():
         pipe[-1].predict_proba(X)
 
 
+def test_what_asks_for_a_model_says_how_to_take_it_out_of_a_pipeline(tmp_path):
+    pipe, page = fitted(), tmp_path / "report.html"
+    advice = r"pass its last step, pipeline\[-1\], and the data .* pipeline\[:-1\]\.transform\(X\)"
+    for ask in (
+        lambda model, Z, V: musvm.verify(model, Z, Y, universum=V).holds,
+        lambda model, Z, V: musvm.loo_error(model, Z, Y, universum=V, method="span").error < 1,
+        lambda model, Z, V: musvm.report.write(model, Z, Y, V, page, deltas=None).exists(),
+    ):
+        with pytest.raises(TypeError, match=advice):
+            ask(pipe, X, U)
+        assert ask(pipe[-1], pipe[:-1].transform(X), pipe[:-1].transform(U))
+
+
 def test_wrong_calls_say_what_to_do():
     pipe = make_universum_pipeline(StandardScaler(), UniversumSVC())
     with pytest.raises(ValueError, match=r"Pass universum=\.\.\., not universumsvc__universum"):

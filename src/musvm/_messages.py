@@ -9,6 +9,12 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
+OF_A_PIPELINE = (
+    "For a pipeline pass its last step, pipeline[-1], and the data as that step sees them, "
+    "pipeline[:-1].transform(X)."
+)
+"""What to do where a pipeline is not taken for the model that it ends in."""
+
 # What a call goes through before it reaches us, or on its way: nobody's own code.
 _PASSED_THROUGH = ("musvm", "sklearn", "joblib", "contextlib", "functools")
 

@@ -585,10 +585,11 @@ arrays, or a callable, default=None
 
     def _report(self, solution: DualSolution, diagonal: FloatArray | None) -> None:
         """Say how well the problem was solved, with k(x, x) where it is known."""
+        rounds = solution.n_rounds
         if self.verbose:
             print(
-                f"[UniversumSVC] {solution.n_rounds} rounds, objective {solution.primal:.6g}, "
-                f"relative duality gap {solution.relative_gap:.1e}"
+                f"[UniversumSVC] {rounds} round{'s' * (rounds != 1)}, "
+                f"objective {solution.primal:.6g}, relative duality gap {solution.relative_gap:.1e}"
             )
         if not solution.converged:
             message = shortfall(

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
-from musvm._messages import aligned
+from musvm._messages import OF_A_PIPELINE, aligned
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel, OtherDataError
@@ -155,8 +155,7 @@ such arrays, default=None
     if not isinstance(model, UniversumSVC):
         raise TypeError(
             f"verify needs a fitted UniversumSVC or UniversumSVCCV, got {type(model).__name__}. "
-            "For a pipeline pass its last step, pipeline[-1], and the data as that step sees them, "
-            "pipeline[:-1].transform(X)."
+            + OF_A_PIPELINE
         )
     fitted: FittedModel = model.model_
     on_host = map(tensors.to_host, (X, y, universum, None))

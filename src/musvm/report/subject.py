@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from musvm._messages import OF_A_PIPELINE
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
 from musvm.search.comparison import Comparison
@@ -28,8 +29,7 @@ class Subject:
         if not isinstance(model, UniversumSVC):
             raise TypeError(
                 "A report is about a UniversumSVC or a UniversumSVCCV, got "
-                f"{type(search_or_model).__name__}. For a pipeline pass its last step, "
-                "pipeline[-1], and the data as that step sees them, pipeline[:-1].transform(X)."
+                f"{type(search_or_model).__name__}. {OF_A_PIPELINE}"
             )
         return cls(model, None if model is search_or_model else search_or_model)
 
