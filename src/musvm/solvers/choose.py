@@ -45,7 +45,7 @@ from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
 from musvm.solvers.gram import solve
-from musvm.solvers.growing import by_working_sets, solve_growing
+from musvm.solvers.growing import Start, by_working_sets, solve_growing
 from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
@@ -263,14 +263,14 @@ def _solve_streamed(
     _examine_sample(problem)
 
     def solve_candidates(
-        points: IntArray, rows: DualRows, alpha: FloatArray, *, random_state: Any, **options: Any
+        points: IntArray, rows: DualRows, start: Start, *, random_state: Any, **options: Any
     ) -> DualSolution:
         path = choose(len(points), kernel.name, solver, n_columns=all_points.shape[1], n_classes=L)
         if path == "working-set":
-            return many(points, rows, alpha, random_state=random_state, **options)
+            return many(points, rows, start, random_state=random_state, **options)
         few = replace(problem, X=all_points[points], rows=np.arange(len(points)), dual=rows)
         order = {"random_state": random_state}
-        return _solve_in_memory(few, solver, cache_size, team, alpha, options, order)
+        return _solve_in_memory(few, solver, cache_size, team, start.alpha, options, order)
 
     return solve_growing(
         problem.dual, field, solve_candidates=solve_candidates, alpha=alpha, **options

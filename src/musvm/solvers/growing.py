@@ -25,7 +25,7 @@ vectors. The first candidates are a sample, of training points and universum poi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,18 +44,30 @@ SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
 # Of the gap that is asked for, what the candidates may have; and what share of the candidates is
 # so little news that the next pass may be the last.
 INSIDE, FEW = 0.5, 0.05
-# A gap above this is large, whatever floats do to it.
-ROUGH = 1e-2
+# A gap above the first is large, whatever floats do to it; below the second, the next is small.
+ROUGH, NEAR = 1e-2, 0.1
+
+
+class Start(NamedTuple):
+    """Where candidates are.
+
+    `alpha` and, once all points were looked at, their `decision` values; and whether that look
+    found little that is new.
+    """
+
+    alpha: FloatArray
+    decision: FloatArray | None
+    is_near: bool
 
 
 class SolveCandidates(Protocol):
-    """Solves the problem of some points alone, from their alpha, to a relative gap of `tol`."""
+    """Solves the problem of some points alone, from a start, to a relative gap of `tol`."""
 
     def __call__(
         self,
         points: IntArray,
         rows: DualRows,
-        alpha: FloatArray,
+        start: Start,
         *,
         tol: float,
         max_iter: int,
@@ -67,10 +79,13 @@ class SolveCandidates(Protocol):
 def by_working_sets(field: Field) -> SolveCandidates:
     """Candidates by working sets, for any number of them."""
 
-    def solve(points: IntArray, rows: DualRows, alpha: FloatArray, **options: Any) -> DualSolution:
-        backend, warm = field.backend(points), bool(alpha.any())
-        if warm:
-            backend.restart(alpha)
+    def solve(points: IntArray, rows: DualRows, start: Start, **options: Any) -> DualSolution:
+        backend, warm = field.backend(points), start.is_near
+        if start.decision is not None:
+            backend.start(start.alpha, start.decision)
+        elif start.alpha.any():
+            backend.restart(start.alpha)
+            warm = True
         return solve_by_working_sets(rows, backend, warm=warm, **options)
 
     return solve
@@ -96,7 +111,7 @@ class _Passes:
             self.alpha += alpha
         self.inside = self._first() | self.alpha.any(axis=1)
         self.has_left = np.zeros(rows.n_points, dtype=bool)
-        self.decision = np.zeros_like(self.alpha)
+        self.decision, self.has_looked = np.zeros_like(self.alpha), False
         self.gap, self.primal = 0.0, rows.primal_at_zero
 
     def _first(self) -> BoolArray:
@@ -113,13 +128,19 @@ class _Passes:
     def relative_gap(self) -> float:
         return relative_gap(self.rows, self.gap, self.primal)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the last look found little that is new."""
+        return self.has_looked and self.relative_gap <= NEAR
+
     def solve(
         self, tol: float, max_iter: int, callback: Callable[[int, float], None]
     ) -> DualSolution:
         """The candidates' problem, from where they are."""
         A = np.flatnonzero(self.inside)
+        start = Start(self.alpha[A], self.decision[A] if self.has_looked else None, self.is_near)
         found = self.solve_candidates(
-            A, self.rows.at(A), self.alpha[A], tol=tol, max_iter=max_iter,
+            A, self.rows.at(A), start, tol=tol, max_iter=max_iter,
             random_state=self.random_state, callback=callback,
         )  # fmt: skip
         self.alpha[A], self.decision[A] = found.alpha, found.decision
@@ -128,7 +149,8 @@ class _Passes:
     def look(self, found: DualSolution, *, is_last: bool) -> tuple[IntArray, FloatArray]:
         """All others, and what each of them adds to the gap."""
         others = np.flatnonzero(~self.inside)
-        roughly = self.field.looks_roughly and not is_last
+        roughly = self.field.looks_roughly and not (self.is_near or is_last)
+        self.has_looked = True
         shares = self._shares(found, others, roughly=roughly)
         if roughly and self.relative_gap <= ROUGH:
             shares = self._shares(found, others, roughly=False)

@@ -80,6 +80,9 @@ class Backend(Protocol):
         Only as far as that lowers D, and not at all if there is no room for it.
         """
 
+    def start(self, alpha: FloatArray, decision: FloatArray) -> None:
+        """Set all of alpha and F = K alpha, where that is known: from rough looks, if these are."""
+
     def restart(self, alpha: FloatArray) -> None:
         """Set all of alpha and compute F = K alpha in doubles.
 

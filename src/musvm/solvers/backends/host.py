@@ -122,6 +122,11 @@ class KernelRows:
     def newton_step(self, rows: DualRows) -> None:
         """None: see `newton_every`."""
 
+    def start(self, alpha: FloatArray, decision: FloatArray) -> None:
+        # Known in doubles: no look is rough here.
+        self._certified_alpha, self._certified_F = alpha.copy(), decision.copy()
+        self._alpha, self._F = alpha.copy(), decision.copy()
+
     def restart(self, alpha: FloatArray) -> None:
         # What did not change since the last time is right already.
         alpha = np.array(alpha, dtype=np.float64, order="C")

@@ -135,6 +135,10 @@ class DeviceRows:
             release(self._device)
         self._set(S, moved)
 
+    def start(self, alpha: FloatArray, decision: FloatArray) -> None:
+        self._alpha.copy_(torch.as_tensor(alpha))
+        self._F.copy_(torch.as_tensor(decision))
+
     def restart(self, alpha: FloatArray) -> None:
         # In place: surveys read these tensors.
         self._alpha.copy_(torch.as_tensor(alpha))

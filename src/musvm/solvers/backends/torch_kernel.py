@@ -52,8 +52,8 @@ class DeviceKernel:
             self._by_differences = bool((right[:, -2] < -MAX_ROUNDED_EXPONENT).any())
             if not self._by_differences:
                 self._left, self._right = extended(X - mean, kernel.gamma), right
-        self._singles: tuple[Tensor, Tensor] | None = None
-        self._halves: tuple[Tensor, Tensor] | None = None
+        # Both sides of the product, as half floats or floats, once it is asked for.
+        self._sides: tuple[Tensor, Tensor] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -64,14 +64,12 @@ class DeviceKernel:
         if self._by_differences:
             values = self._exponents(self._left[rows], self._right)
             return self._apply(values.float() if out is None else out.copy_(values))
-        if self._singles is None:
-            self._singles = self._left.float(), self._right.float()
-            self._halves = self._in_halves()
-        if self._halves is not None:
-            left, right = self._halves
+        if self._sides is None:
+            self._sides = self._in_halves() or (self._left.float(), self._right.float())
+        left, right = self._sides
+        if left.dtype == torch.float16:
             # Rounding alone makes an exponent positive, and all exponents are numbers.
             return torch.mm(left[rows], right.T, out_dtype=torch.float32, out=out).exp_()
-        left, right = self._singles
         return self._apply(torch.mm(left[rows], right.T, out=out))
 
     def _in_halves(self) -> tuple[Tensor, Tensor] | None:

@@ -9,11 +9,15 @@ time, an iteration of conjugate gradients a third (`benchmarks/gpu.py`).
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
+
+# Streams to record on, one for every thread and device: libraries keep memory for each stream.
+_streams = threading.local()
 
 
 class Replayed:
@@ -43,7 +47,7 @@ class Replayed:
 
     def _record(self) -> None:
         """Record what the function does, without doing it."""
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(self._device)
+        graph, stream = torch.cuda.CUDAGraph(), _stream(self._device)
         stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with _no_collection(), torch.cuda.stream(stream):
@@ -54,6 +58,13 @@ class Replayed:
         except RuntimeError:
             self._is_ordinary = True
         torch.cuda.current_stream(self._device).wait_stream(stream)
+
+
+def _stream(device: torch.device) -> Any:
+    kept: dict[torch.device, Any] = vars(_streams).setdefault("by_device", {})
+    if device not in kept:
+        kept[device] = torch.cuda.Stream(device)
+    return kept[device]
 
 
 def _captured(graph: Any, function: Callable[[], Any]) -> Any:
