@@ -112,6 +112,7 @@ def test_a_search_by_folds_of_many_points_stays_on_the_device(device, monkeypatc
     monkeypatch.setattr(torch_backend._Cache, "__init__", noted)
     grid = {"gammas": (0.05, 0.1), "deltas": (0.0, 0.1), "universum_weights": ("balanced",)}
     options = {"Cs": (0.5, 5.0), "criterion": 3, "n_steps": 1, "tol": 1e-6, **grid}
+    options["scoring"] = "balanced_accuracy"
     host = UniversumSVCCV(**options).fit(X, y, universum=U)
     assert not made
     there = UniversumSVCCV(**options, n_jobs=2).fit(
@@ -121,7 +122,8 @@ def test_a_search_by_folds_of_many_points_stays_on_the_device(device, monkeypatc
     assert sorted(made[:-1]) == 2 * 3 * [200] + 2 * 3 * [350]
     assert made[-1] in (300, 450)
     assert there.best_params_ == host.best_params_
-    np.testing.assert_allclose(there.results_["criterion"], host.results_["criterion"])
+    for column in ("criterion", "score"):
+        np.testing.assert_allclose(there.results_[column], host.results_[column])
     np.testing.assert_allclose(there.left_out_margins_, host.left_out_margins_, atol=0.02)
     assert there.results_["converged"].all()
 

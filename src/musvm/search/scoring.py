@@ -11,7 +11,7 @@ from sklearn.metrics import check_scoring, get_scorer
 from sklearn.utils.validation import column_or_1d
 
 from musvm._input.reading import FitData, is_universum
-from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.tensors import FloatArray, IntArray, take
 from musvm._sklearn import safe_indexing
 from musvm.search.cells import CellFit
 
@@ -120,7 +120,8 @@ class FoldScorer:
         classes, scores = self._data.classes, []
         for fit, rows in zip(fits, self._tests, strict=True):
             y = classes[self._data.codes[rows]]
-            scores.append(self._scorer(LeftOutModel(classes, fit.F), self._data.X[rows], y))
+            X = take(self._data.X, rows)
+            scores.append(self._scorer(LeftOutModel(classes, fit.F), X, y))
         found = np.array(scores, dtype=object)
         if found.ndim != 1 or not all(np.isscalar(s) and np.isfinite(s) for s in scores):
             raise ValueError(f"scoring must give one finite number for a fold, got {scores[0]!r}.")
