@@ -140,8 +140,7 @@ def test_loo_refuses_other_data(folder, model):
     assert "using.skops: was fitted with a universum; pass --universum others.csv" in result.stderr
     result = run("loo", "model.skops", "new.csv", "--universum", "others.csv")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: new.csv: ")
-    assert "fitted on" in result.stderr
+    assert result.stderr == "Error: new.csv: line 4 has other values than in the fit\n"
     pandas.read_csv("train.csv").drop(columns="species").to_csv("bare.csv", index=False)
     result = run("loo", "model.skops", "bare.csv", "--universum", "others.csv")
     assert result.exit_code == 1
