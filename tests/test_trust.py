@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import random_problems
 import real_data
 from musvm import UniversumSVC, loo_error, verify
+from musvm.solvers import choose
 from musvm.solvers.shortfall import BY_ROUNDING
 
 DATA = {
@@ -223,7 +225,7 @@ def test_an_interrupted_refit_leaves_the_old_model_as_it_was(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("musvm.estimator.solve_points", interrupted)
+    monkeypatch.setattr("musvm.estimator.solve_beyond_doubt", interrupted)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(1e3 * X, y)
     assert np.array_equal(clf.decision_function(X), values)
@@ -239,3 +241,23 @@ def test_leave_one_out_takes_models_that_nobody_touched(seed, kernel):
     C = 10.0 ** rng.uniform(0, 6)
     model = UniversumSVC(C, kernel=kernel, gamma=0.5, tol=1e-3, max_iter=30).fit(X, y)
     assert 0.0 <= loo_error(model, X, y, method="span").error <= 1.0
+
+
+def test_a_gap_that_rounding_leaves_in_doubt_is_made_smaller(monkeypatch):
+    """Nine tenths of `tol` and a third of it that rounding may hide are too much together."""
+    X, y = DATA["iris"]
+    solve, tolerances = choose.solve_points, []
+
+    def barely(problem, *, tol, **options):
+        tolerances.append(tol)
+        found = solve(problem, tol=1e-8, **options)
+        relative = 0.9 * tol if len(tolerances) == 1 else found.relative_gap
+        return replace(found, gap=relative * found.primal, relative_gap=relative)
+
+    objective = UniversumSVC().fit(X, y).objective_
+    monkeypatch.setattr(choose, "rounding_of_gap", lambda *_: objective * 1e-4 / 3.0)
+    monkeypatch.setattr(choose, "hidden_gap", lambda *_: 1e-4 / 3.0)
+    monkeypatch.setattr(choose, "solve_points", barely)
+    clf = UniversumSVC().fit(X, y)
+    assert clf.converged_
+    assert tolerances == [1e-4, 0.5e-4]

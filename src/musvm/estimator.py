@@ -44,7 +44,7 @@ from musvm.dual.problem import UniversumLoss
 from musvm.dual.solution import DualSolution
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
 from musvm.model import FittedModel, is_certified, state_problem
-from musvm.solvers.choose import Solver, solve_points, stays_on_device
+from musvm.solvers.choose import Solver, solve_beyond_doubt, stays_on_device
 from musvm.solvers.shortfall import shortfall
 
 PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -545,7 +545,7 @@ arrays, or a callable, default=None
                 progress.update(n_rounds, gap)
                 events.step("round", n_rounds=n_rounds, relative_gap=gap)
 
-            solution = solve_points(
+            solution = solve_beyond_doubt(
                 problem,
                 solver=self.solver,
                 cache_size=self.cache_size,
@@ -554,7 +554,6 @@ arrays, or a callable, default=None
                 random_state=check_random_state(self.random_state) if seeded else None,
                 callback=follow,
             )
-        solution = problem.doubted(solution, self.tol)
         alpha = blocks.shared_out(solution.alpha)
         self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
         self._report(solution, problem.diagonal)
