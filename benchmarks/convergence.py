@@ -24,7 +24,8 @@ certified  labels that the certificate covers (their lead exceeds sqrt(2 gap k(x
          must be the same
 
 Seconds are those of the processor, on one thread of BLAS, of one fit each: other work on the
-machine does not count. Every case is a line of JSON in the log, from which the tables are made.
+machine does not count. Every case is a line of JSON in the log, from which the tables are made; the
+first line, and one wherever another machine or other sources go on, says what it was measured with.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from sklearn.datasets import (
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from _shared import RESULTS, Report, Table, characters, data_file, traffic_signs
+from _shared import RESULTS, Report, Table, characters, data_file, machine, traffic_signs
 from musvm import UniversumSVC
 from musvm.universum import random_average
 
@@ -299,15 +300,36 @@ def run(names: tuple[str, ...], costs: tuple[float, ...], jobs: int, log: Path) 
     # The largest data sets last: what is cut off is a whole data set, not a bit of each.
     parallel = joblib.Parallel(jobs, return_as="generator_unordered", pre_dispatch=2 * jobs)
     with log.open("a", encoding="utf-8") as file:
+        if machine() not in machines_of(log):
+            print(json.dumps({"machine": machine()}), file=file, flush=True)
         for count, line in enumerate(parallel(tasks), 1):
             print(json.dumps(line), file=file, flush=True)
             print(f"\r{count} of {len(tasks)} fits", end="", file=sys.stderr, flush=True)
 
 
 def lines_of(log: Path) -> list[dict[str, Any]]:
+    """The cases of a log."""
+    return [line for line in _read(log) if "machine" not in line]
+
+
+def machines_of(log: Path) -> list[dict[str, str]]:
+    """What the cases of a log were measured on and with."""
+    return [line["machine"] for line in _read(log) if "machine" in line]
+
+
+def _read(log: Path) -> list[dict[str, Any]]:
     if not log.exists():
         return []
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def facts(log: Path) -> dict[str, str]:
+    """Every fact about the machines of a log, once."""
+    found: dict[str, list[str]] = {}
+    for one in machines_of(log):
+        for key, value in one.items():
+            found.setdefault(key, []).append(value)
+    return {key: "; ".join(dict.fromkeys(values)) for key, values in found.items()}
 
 
 def report_on(log: Path, quick: bool) -> None:
@@ -316,13 +338,16 @@ def report_on(log: Path, quick: bool) -> None:
     summary = Table(
         "All data sets",
         ("data", "fits", "converged", "slowest s", "median s", "median ratio", "most differ %"),
-        "Ratios are to the peer's seconds plus 0.1.",
+        "Ratios are to the peer's seconds plus 0.1. Where the optimum is no more than rounding "
+        "away from weights of zero, as with a universum at Delta = 0 in few columns (vowel, "
+        "linear), all classes tie, and labels differ for no reason.",
     )
     for name in DATA:
         rows = [line for line in lines if line["data"] == name]
         if not rows:
             continue
         report = Report(f"convergence-{name}", f"Convergence: {name}", quick=quick)
+        report.machine = facts(log)
         table = Table(f"{name}, default settings", COLUMNS, "Seconds of one fit on the processor.")
         for row in rows:
             table.add(*(row[column] for column in COLUMNS))
@@ -337,6 +362,7 @@ def report_on(log: Path, quick: bool) -> None:
             max(row["differ %"] for row in rows if row["differ %"] is not None),
         )  # fmt: skip
     report = Report("convergence", "Convergence: summary", quick=quick)
+    report.machine = facts(log)
     judge(summary, lines)
     report.add(summary)
     report.store()
