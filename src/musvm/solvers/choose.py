@@ -67,8 +67,9 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 400
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
-# hundredths of a second, and half of one.
-LEAST_WORK, MOST_WORK = 1e9, 8e9
+# hundredths of a second, and half of one. What these cost is known from a factor of the Gram matrix,
+# which is cheap for few points.
+LEAST_WORK, MOST_WORK, FEW_POINTS = 1e9, 8e9, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where nothing else gets there, up to so many equations.
 WORK_IN_PLAY, LAST_EQUATIONS = 1e10, 5000
@@ -375,8 +376,7 @@ def solve_with_gram(
     """`solve`, or interior points from where it gets no further for as much work."""
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     order: dict[str, Any] = {"random_state": random_state}
-    work = interior_work(problem.n_points, problem.n_points, problem.rows.n_classes)
-    patience = min(max(work, LEAST_WORK), MOST_WORK)
+    patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
     best = solve(problem, alpha=alpha, most_work=patience, **options, **order)
     for go_on in (_with_interior_points, solve):
         if best.converged or best.n_rounds >= max_iter:
@@ -404,6 +404,12 @@ def _with_interior_points(
         M, L = problem.n_points, problem.rows.n_classes
         equations, found = Z.shape[1] * (L - 1), None
         work = interior_work(M, Z.shape[1], L)
+        if M <= FEW_POINTS and work > LEAST_WORK:
+            patience = min(work, MOST_WORK)
+            found = solve(problem, alpha=alpha, most_work=patience, **options, **order)
+            if found.converged:
+                return found
+            alpha = found.alpha
         if work > WORK_IN_PLAY:
             found = solve_in_play(problem, alpha, **options, **order)
             if found is not None and not found.converged:
