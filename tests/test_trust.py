@@ -191,6 +191,15 @@ def test_a_fit_that_rounding_keeps_from_its_tolerance_says_so_early(seed):
     assert verify(model, X, y, universum=U).holds
 
 
+@pytest.mark.parametrize("solver", ["gram", "working-set", "linear", "interior"])
+def test_every_path_gives_up_early_where_rounding_leaves_no_hope(solver):
+    X, y = scaled("iris")
+    model = UniversumSVC(C=100.0, kernel="linear", solver=solver)
+    with pytest.warns(ConvergenceWarning, match=f"more rounds would not help.*{BY_ROUNDING}"):
+        model.fit(X + 1e9, y)
+    assert model.n_iter_ < 200
+
+
 @pytest.mark.parametrize("solver", ["auto", "gram", "working-set", "linear", "interior"])
 def test_rounds_that_were_too_few_are_no_rounding(solver):
     X, y = scaled("iris")

@@ -36,7 +36,7 @@ from musvm._input.tensors import FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
-from musvm.dual.solution import DualSolution
+from musvm.dual.solution import DualSolution, hidden_gap
 from musvm.kernels import require_finite
 from musvm.solvers._linear import (
     collect_entries,
@@ -262,6 +262,11 @@ class _Descent:
         self._restart(V)
         return self._survey_of(self.all_points.decision_values(V, self.rows.n_classes))
 
+    def hidden_gap(self, survey: Iterate) -> float:
+        """The relative gap that rounding may hide."""
+        squares = self.all_points.squared_norms()
+        return hidden_gap(self.rows, survey.alpha, squares, survey.gap, survey.primal)
+
     def _survey_of(self, F: FloatArray) -> Iterate:
         rows, alpha, gaps = self.rows, self.mean, np.empty(len(F))
 
@@ -310,6 +315,7 @@ def solve_linear(
         descent.survey_at_zero(),
         lambda survey: _round(descent, survey, order),
         lambda survey: _certify(descent, survey),
+        descent.hidden_gap,
         tol=tol,
         max_iter=max_iter,
         callback=callback,

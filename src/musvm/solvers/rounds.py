@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -66,6 +67,7 @@ def rounds_until_certified(
     survey: S,
     improve: Callable[[S], S | None],
     certify: Callable[[S], S],
+    hidden: Callable[[S], float],
     *,
     tol: float,
     max_iter: int,
@@ -79,6 +81,7 @@ def rounds_until_certified(
     survey : of the start, exact
     improve : makes one round and surveys it; None if there is nothing to improve
     certify : surveys with decision values computed afresh
+    hidden : the relative gap that rounding may hide; asked for where the gap no longer falls
     tol, max_iter, callback : as in `solve`
 
     Returns
@@ -86,7 +89,7 @@ def rounds_until_certified(
     The last survey, certified, and the relative gap after every round
     """
     history: list[float] = []
-    exact, best, waited = True, np.inf, 0
+    exact, best, waited, hope = True, np.inf, 0, Hope(tol)
     gap = relative_gap(rows, survey.gap, survey.primal)
     while len(history) < max_iter and (gap > tol or not exact or not history):
         if not exact and (gap <= tol or waited >= PATIENCE):
@@ -104,4 +107,6 @@ def rounds_until_certified(
         best = min(best, gap)
         if callback is not None:
             callback(len(history), history[-1])
+        if hope.is_lost(survey.gap, partial(hidden, survey)):
+            break
     return survey if exact else certify(survey), history

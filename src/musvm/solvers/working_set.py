@@ -34,7 +34,7 @@ import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
 from musvm.dual.problem import DualRows
-from musvm.dual.solution import DualSolution
+from musvm.dual.solution import DualSolution, hidden_gap
 from musvm.solvers._descent import descend
 from musvm.solvers.backends.contract import Backend, Survey, floats_hold
 from musvm.solvers.rounds import curvatures, rounds_until_certified
@@ -119,6 +119,11 @@ class _Rounds:
         self.backend.restart(alpha)
         return self.backend.survey(self.rows)
 
+    def hidden_gap(self, survey: Survey) -> float:
+        """The relative gap that rounding may hide."""
+        alpha, _F = self.backend.solution()
+        return hidden_gap(self.rows, alpha, self.backend.diagonal, survey.gap, survey.primal)
+
 
 def _class_major(values: FloatArray) -> FloatArray:
     return np.array(values.T, order="C")
@@ -156,6 +161,7 @@ def solve_by_working_sets(
         backend.survey(rows),
         rounds.improve,
         rounds.certify,
+        rounds.hidden_gap,
         tol=tol,
         max_iter=max_iter,
         callback=callback,
