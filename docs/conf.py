@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,6 +116,7 @@ html_title = f"musvm {release}"
 html_static_path = ["_static"]
 html_css_files = ["musvm.css"]
 html_js_files = ["figures.js"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -150,5 +152,14 @@ def copy_benchmarks(app: Sphinx) -> None:
         (target / "none.md").write_text("# No results\n\nThis copy of the sources has none.\n")
 
 
+def write_report(app: Sphinx, error: Exception | None) -> None:
+    """The report of the example about it, for that page to show."""
+    if error is None and app.builder.format == "html":
+        page = Path(app.outdir, "_static", "report.html")
+        script = ROOT / "examples" / "plot_report.py"
+        subprocess.run([sys.executable, script, page], check=True, stdout=subprocess.DEVNULL)
+
+
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", copy_benchmarks)
+    app.connect("build-finished", write_report)

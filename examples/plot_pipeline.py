@@ -46,10 +46,12 @@ class Telling(UniversumSVC):
 print("universum=U, split like X:")
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
-    cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": U})
+    split = cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": U})
 print(*(f"  UserWarning: {warning.message}" for warning in told), sep="\n")
 print("universum=(U,), passed whole:")
-cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": (U,)})
+whole = cross_val_score(Telling(gamma=1 / 8), X, y, cv=2, params={"universum": (U,)})
+print(f"mean accuracy: {split.mean():.3f} split, {whole.mean():.3f} whole")
+
 # %%
 # A pipeline inside a search
 # --------------------------

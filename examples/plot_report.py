@@ -3,12 +3,14 @@ How do I get a report to pass on?
 =================================
 
 With :func:`musvm.report.write`: one HTML file about a search or a model that opens in any browser,
-without a network. It has the data in numbers, the cells of the search, the SVM with and without
-universum, the histograms of projections with a slider over Δ, the diagnosis of the universum and
-the certificates.
+without a network. It has the data in numbers, the settings that the search tried, the SVM with and
+without universum, the histograms of projections with a slider over Δ, the diagnosis of the
+universum and the certificates.
 
-.. image:: /images/report.png
-    :alt: A slider over Δ, above histograms of the projections of training and universum points.
+.. raw:: html
+
+    <iframe class="live-report" src="../_static/report.html" title="The report of this example"
+    loading="lazy"></iframe>
 
 Run this file with a name to keep the report: ``python examples/plot_report.py digits.html``.
 """

@@ -7,5 +7,9 @@ document.addEventListener("DOMContentLoaded", () => {
     box.tabIndex = 0;
     image.replaceWith(box);
     box.append(image);
+    // What is beyond the edge would not be missed where a panel ends there.
+    new ResizeObserver(() =>
+      box.classList.toggle("wide", image.getBoundingClientRect().width > box.clientWidth + 1),
+    ).observe(image);
   }
 });

@@ -205,6 +205,41 @@ def test_a_flipped_byte_is_damage_and_a_table_is_no_model(unused, folder):
     assert "it is no model file" in result.output
 
 
+QUICK = ["--C", "1", "--select", "2", "--force"]
+
+
+def test_a_line_of_data_that_is_taken_for_names_is_noted(folder):
+    lines = (folder / "train.csv").read_text().splitlines()
+    (folder / "headless.csv").write_text("\n".join(lines[1:]) + "\n")
+    result = CliRunner().invoke(app, ["fit", "headless.csv", *QUICK])
+    assert result.exit_code == 0, result.output
+    assert (
+        "headless.csv: columns are called '5.1', '3.5', '1.4' and 1 more; if that" in result.output
+    )
+    for arguments in (["headless.csv", "--no-header"], ["train.csv"]):
+        assert "--no-header" not in CliRunner().invoke(app, ["fit", *arguments, *QUICK]).output
+
+
+def test_a_universum_of_labelled_rows_of_the_classes_is_noted(folder):
+    result = CliRunner().invoke(app, ["fit", "train.csv", "--universum", "new.csv", *QUICK])
+    assert result.exit_code == 0, result.output
+    said = (
+        "new.csv: 75 rows of 75 carry the label of a class, such as 'setosa'; a universum belongs"
+    )
+    assert said in result.output
+    result = CliRunner().invoke(app, ["fit", "train.csv", "--universum", "others.csv", *QUICK])
+    assert "carry the label" not in result.output
+
+
+def test_diagnose_takes_universa_as_fit_does(folder):
+    by_name = CliRunner().invoke(app, ["diagnose", "train.csv", "others.csv", "--select", "2"])
+    by_option = CliRunner().invoke(
+        app, ["diagnose", "train.csv", "--universum", "others.csv", "--select", "2"]
+    )
+    assert by_option.exit_code == 0, by_option.output
+    assert by_option.output == by_name.output
+
+
 def test_options_without_effect_on_a_fit_are_noted(folder):
     options = ["--kernel", "linear", "--gamma", "2", "--degree", "2", "--delta", "0.1"]
     result = CliRunner().invoke(app, ["fit", "train.csv", *options, "--C", "1", "--force"])

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from musvm._files import replacing
-from musvm.cli._terminal import fail, in_the_shell, note, shortened
+from musvm.cli._terminal import counted, fail, in_the_shell, note, shortened
 from musvm.cli.tables import (
     STANDARD_INPUT,
     Columns,
@@ -22,6 +22,7 @@ from musvm.cli.tables import (
     classes_of,
     listed,
     read,
+    shown,
     where,
 )
 
@@ -82,7 +83,22 @@ def read_tables(
     table, marked = _split_universum(read_table(train, layout, format), label)
     columns = replace(layout, labelled=False, target=table.target, columns=table.columns)
     universa = [read_table(source, columns, format) for source in universum]
+    for other in universa:
+        _note_classes_in(other, table)
     return Tables(table, universa if marked is None else [marked])
+
+
+def _note_classes_in(universum: Table, train: Table) -> None:
+    """Tell of rows of a universum that have the label of a class."""
+    if universum.labels is None or train.labels is None:
+        return
+    known = np.isin(universum.labels, train.labels)
+    if known.any():
+        note(
+            f"{universum.path}: {counted(int(known.sum()), 'row')} of {len(universum)} carry the "
+            f"label of a class, such as {shown(str(universum.labels[known][0]))}; a universum "
+            "belongs to none of the classes"
+        )
 
 
 def read_training(

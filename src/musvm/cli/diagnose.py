@@ -35,6 +35,7 @@ def diagnose(
         list[str] | None,
         typer.Argument(metavar="UNIVERSUM...", help="Tables of points of no class."),
     ] = None,
+    more: options.Universum = None,
     target: options.Target = None,
     universum_label: options.UniversumLabel = None,
     select: options.Select = options.DEFAULT_CRITERION,
@@ -60,6 +61,7 @@ def diagnose(
 
     Status: 0 done, 1 the data was refused, 2 wrong command line.
     """
+    universum = [*(universum or []), *(more or [])]
     if not universum and universum_label is None:
         raise typer.BadParameter("give a table, or --universum-label", param_hint="UNIVERSUM")
     layout = training_layout(
@@ -70,9 +72,9 @@ def diagnose(
         "gammas": options.gammas(gamma),
         "criterion": options.criterion(select),
     }
-    check_readable(train, *(universum or []))
+    check_readable(train, *universum)
     with mistakes_in_one_line():
-        tables = read_tables(train, universum or [], universum_label, layout, format)
+        tables = read_tables(train, universum, universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
         found = _diagnosis(tables, data, parameters)
     if as_json:

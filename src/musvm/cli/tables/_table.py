@@ -164,10 +164,23 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
         notes.append(
             f"labels are those of the last column, {shown(target)}; --target chooses another"
         )
+    if layout.header and (data := [name for name in names if _is_decimal(name)]):
+        notes.append(
+            f"{path}: columns are called {listed(data, most=3)}; if that line is data, pass "
+            "--no-header"
+        )
     features = tuple(name for name in left if name != target)
     if not features:
         raise TableError(f"{path}: has no feature columns beside {shown(target)}")
     return Roles(features, target, categorical=frozenset(layout.categorical), notes=tuple(notes))
+
+
+def _is_decimal(name: str) -> bool:
+    """Whether a name is a number with decimals, as measurements are and names are not."""
+    try:
+        return not float(name).is_integer() and math.isfinite(float(name))
+    except (ValueError, OverflowError):
+        return False
 
 
 def _instead_of(wanted: str, names: Sequence[str]) -> str:
