@@ -6,6 +6,7 @@ import pickle
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import balanced_accuracy_score
@@ -176,3 +177,14 @@ def test_what_cannot_be_certified_is_refused():
         pytest.raises(ValueError, match="kernel='sigmoid' cannot be certified"),
     ):
         UniversumSVC(kernel="sigmoid", gamma=1.0).fit(X, Y).certified(X)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan")])
+@pytest.mark.parametrize("make", [UniversumSVC, UniversumSVCCV])
+def test_labels_that_are_missing_are_told_by_their_row(make, missing):
+    labels = np.array(["a", "b", "c"], dtype=object)[Y]
+    labels[[3, 7]] = missing
+    said = f"2 of {len(Y)} labels are missing, the first in row 3; leave these rows out, or give"
+    for y in (labels, labels.tolist(), pd.Series(labels)):
+        with pytest.raises(ValueError, match=said):
+            make().fit(X, y)

@@ -107,6 +107,7 @@ def read(
     With `may_stream` a large universum stays where it is, and may be given in pieces.
     """
     precomputed = estimator.kernel == "precomputed"
+    _require_labels(y)
     X, y = validate_data(
         estimator,
         X,
@@ -151,6 +152,26 @@ def points_for(estimator: Any, X: Any) -> Any:
         accept_sparse=False if precomputed else "csr",
         dtype=np.float64 if precomputed or sp.issparse(X) else NUMBERS,
     )
+
+
+def _require_labels(y: Any) -> None:
+    """Refuse labels of which some are missing, as tables have them."""
+    dtype = getattr(y, "dtype", None)
+    are_numbers = isinstance(dtype, np.dtype) and dtype.kind in "biufc"
+    if are_numbers or not (isinstance(y, (list, tuple)) or getattr(y, "ndim", 0) == 1):
+        return
+    labels = list(y)
+    missing = [row for row, label in enumerate(labels) if label is None or _is_nan(label)]
+    if missing:
+        raise ValueError(
+            f"Input y contains NaN: {len(missing)} of {len(labels)} labels are missing, the first "
+            f"in row {missing[0]}; leave these rows out, or give them a label of their own and "
+            "pass it as universum_label."
+        )
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, float) and label != label
 
 
 def collect(

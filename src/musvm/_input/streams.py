@@ -207,7 +207,8 @@ def starts_anew(universum: Any) -> Callable[[], Iterable[Any]] | None:
             "universum is an iterator, which can be read only once: pass a function that returns "
             "a new one each time, or a list of arrays."
         )
-    is_array = isinstance(universum, (tuple, list, str)) or any(
+    # The keys of a dictionary are no pieces.
+    is_array = isinstance(universum, (tuple, list, str, dict)) or any(
         hasattr(universum, name) for name in ("shape", "__array__", "__dataframe__")
     )
     if universum is None or is_array:
