@@ -37,10 +37,10 @@ from musvm.solvers.backends.torch_newton import SupportMatrix, after_newton_step
 from musvm.solvers.backends.torch_replay import Replayed
 
 # On a GPU a Newton step is worth so many rounds; it sees to what working sets of this size miss.
-NEWTON_EVERY = 10
+NEWTON_EVERY = 12
 GPU_SIZE = 1500
 # Its rounds are short: descent on the host is what takes the time.
-GPU_LOOSENESS = 0.4
+GPU_LOOSENESS = 0.3
 # Of the memory that is free, this much is left to products, sorting and other people.
 SPARED = 0.4
 # Rows that are copied at a time; changes of more than one in so many rows copy none.
