@@ -3,6 +3,7 @@
     svc          MNIST, letter and satimage, next to scikit-learn's SVC: time, error, memory
     mnist60000   all of MNIST, and the same with a small cache; SVC takes minutes
     universum    what a universum point costs, next to a training point
+    streamed     a universum of 200,000 points in a memory map, within 4 GB
     paths        from how many points on is the working-set path faster?
     growth       time against points, universum points, classes and dimensions, with exponents
     convergence  the gap against the time, on each path
@@ -23,6 +24,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from _fit import mnist
 from _shared import Report, Table, run_parts, timed
+from _streamed import write
 from musvm import UniversumSVCCV
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
@@ -41,9 +44,9 @@ from musvm.solvers.choose import PointProblem, solve_points
 TOL = 1e-3
 
 
-def fit_alone(**settings: Any) -> dict[str, float]:
-    """`_fit.measure` in a process of its own."""
-    script = Path(__file__).with_name("_fit.py")
+def fit_alone(script_name: str = "_fit.py", **settings: Any) -> dict[str, float]:
+    """`measure` of a script in a process of its own."""
+    script = Path(__file__).with_name(script_name)
     command = [sys.executable, str(script), json.dumps(settings)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(result.stdout.splitlines()[-1])
@@ -158,6 +161,40 @@ def _costs(table: Table, n: int, m: int, deltas: tuple[float, ...]) -> list[floa
 
 def _figures(found: dict[str, float]) -> tuple[float, float, float]:
     return found["seconds"], found["rounds"], found["support vectors"]
+
+
+STREAMED_DELTAS = (1.0,)
+
+
+def streamed(report: Report, quick: bool) -> None:
+    table = Table(
+        "A universum in a memory map",
+        [
+            "training", "universum", "Δ", "fit s", "processor s", "rounds", "gap",
+            "training SV", "universum SV", "within Δ %", "error %", "predict all s", "GB",
+        ],
+        "MNIST, digits 0-6 as classes; the universum are pairs of images of 7-9, shifted by up to "
+        "four pixels and blended, in single precision on disk. C = 10, gamma = 0.02, C* balanced, "
+        "a kernel cache of 1.5 GB. 'Processor s' is the time of the fit on all cores, without "
+        "what else the machine did. GB: the peak of the resident size of the whole process.",
+    )  # fmt: skip
+    n, m = (500, 45_000) if quick else (10_000, 200_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "universum.npy"
+        write(path, m)
+        for delta in STREAMED_DELTAS:
+            found = fit_alone(
+                "_streamed.py", path=str(path), n=n, delta=delta, tol=TOL, cache_size=1500.0
+            )
+            names = (
+                "seconds", "processor s", "rounds", "gap", "training support vectors",
+                "universum support vectors", "within delta %", "error %", "predict s", "GB",
+            )  # fmt: skip
+            table.add(n, m, delta, *(found[name] for name in names))
+            table.goal(f"converged within 4 GB at Δ = {delta:g}",
+                       bool(found["converged"]) and found["GB"] <= 4.0,
+                       f"gap {found['gap']:.1e}, {found['GB']:.2f} GB")  # fmt: skip
+    report.add(table)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -357,6 +394,7 @@ PARTS = {
     "svc": (svc, "Large kernels next to SVC"),
     "mnist60000": (mnist60000, "All of MNIST next to SVC"),
     "universum": (universum, "The cost of universum points"),
+    "streamed": (streamed, "A universum on disk"),
     "paths": (paths, "Which path is faster"),
     "growth": (growth, "Growth"),
     "convergence": (convergence, "Gap against time"),

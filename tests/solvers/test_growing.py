@@ -77,8 +77,8 @@ def test_the_solution_is_that_of_the_gram_matrix_certified_for_all_points(where,
     exact = solve(DualProblem(K, rows), tol=1e-8)
     assert found.converged
     assert len(field.candidates) > 2
-    # Looks at a gap that is large are rough, where that is quicker.
-    assert any(field.roughly) == (where == "device")
+    # Looks at a gap that is large are rough.
+    assert any(field.roughly)
     assert not field.roughly[-1]
     assert statement.infeasibility(rows, found.alpha) < 1e-12
     F = K @ found.alpha
@@ -173,3 +173,14 @@ def test_an_estimator_takes_this_way_for_very_many_points(monkeypatch):
     assert calls == [1e-4]
     assert grown.converged_
     assert abs(grown.objective_ - plain.objective_) <= max(grown.dual_gap_, plain.dual_gap_)
+
+
+def test_a_loose_tolerance_is_met_in_doubles():
+    """However loose: no gap that floats found ends a run."""
+    X, rows = digits()
+    field = Recorded(host_field(X, 7))
+    found = solve_growing(rows, field, tol=0.3)
+    assert found.converged
+    assert any(field.roughly)
+    assert not field.roughly[-1]
+    np.testing.assert_allclose(found.decision, RBF.matrix(X, X) @ found.alpha, atol=1e-11)

@@ -146,13 +146,15 @@ class _Passes:
         self.alpha[A], self.decision[A] = found.alpha, found.decision
         return found
 
-    def look(self, found: DualSolution, *, is_last: bool) -> tuple[IntArray, FloatArray]:
-        """All others, and what each of them adds to the gap."""
+    def look(
+        self, found: DualSolution, tol: float, *, is_last: bool
+    ) -> tuple[IntArray, FloatArray]:
+        """All others, and what each of them adds to the gap; a gap of `tol` is one in doubles."""
         others = np.flatnonzero(~self.inside)
         roughly = self.field.looks_roughly and not (self.is_near or is_last)
         self.has_looked = True
         shares = self._shares(found, others, roughly=roughly)
-        if roughly and self.relative_gap <= ROUGH:
+        if roughly and self.relative_gap <= max(ROUGH, 2.0 * tol):
             shares = self._shares(found, others, roughly=False)
         return others, shares
 
@@ -224,7 +226,7 @@ def solve_growing(
 
     while True:
         found = passes.solve(inner_tol, max_iter - len(history), note)
-        others, shares = passes.look(found, is_last=len(history) >= max_iter)
+        others, shares = passes.look(found, tol, is_last=len(history) >= max_iter)
         gap = passes.relative_gap
         if gap <= tol or len(history) >= max_iter:
             break

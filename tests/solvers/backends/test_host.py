@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from sklearn.metrics.pairwise import laplacian_kernel
 import backends
 from backends import assert_computes_with, assert_hands_out_right_rows, points
 from musvm._threads import Workers
+from musvm.dual import problem as statement
+from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
 from musvm.solvers.backends import host
-from musvm.solvers.backends.host import KernelRows
+from musvm.solvers.backends.host import HostField, KernelRows
 
 KERNELS = {
     **backends.KERNELS,
@@ -173,3 +176,98 @@ def test_a_change_computes_the_rows_it_needs():
     backend, alpha = KernelRows(kernel, X, 2, 1e9, Workers()), np.array([[1.0, -1.0], [2.0, -2.0]])
     backend.change(np.array([1, 50]), alpha)
     np.testing.assert_allclose(backend.solution()[1], K[:, [1, 50]] @ alpha, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# Decision values of many points
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid", "callable", "precomputed"])
+def test_a_certificate_in_strips_is_that_of_the_matrix(name, n_threads, monkeypatch):
+    """Pairs of points that changed meet once, in strips of a few rows, on any threads."""
+    monkeypatch.setattr(host, "CHUNK", 200)
+    kernel, X, K = case(name, sparse=False)
+    rng = np.random.default_rng(0)
+    alpha = rng.normal(size=(len(K), 3))
+    alpha[::4] = 0.0
+    workers = Workers(n_threads)
+    try:
+        backend = KernelRows(kernel, X, 3, 1e9, workers)
+        backend.restart(alpha)
+        np.testing.assert_allclose(backend.solution()[1], K @ alpha, rtol=1e-11, atol=1e-11)
+        # What did not change is not computed again, and what did is.
+        alpha[10:30] = rng.normal(size=(20, 3))
+        backend.restart(alpha)
+        np.testing.assert_allclose(backend.solution()[1], K @ alpha, rtol=1e-11, atol=1e-11)
+    finally:
+        workers.close()
+
+
+def test_values_that_were_handed_over_leave_no_trace_in_a_certificate():
+    kernel, X, K = case("rbf", sparse=False)
+    rng = np.random.default_rng(0)
+    alpha, rounded = rng.normal(size=(2, len(K), 3))
+    backend = KernelRows(kernel, X, 3, 1e9, Workers())
+    backend.restart(rng.normal(size=(len(K), 3)))
+    backend.start(alpha, rounded)
+    np.testing.assert_array_equal(backend.solution(), [alpha, rounded])
+    backend.change(np.array([5]), alpha[[5]] + 1.0)
+    np.testing.assert_allclose(backend.solution()[1], rounded + K[:, [5]], atol=1e-5)
+    alpha[5] += 1.0
+    backend.restart(alpha)
+    np.testing.assert_allclose(backend.solution()[1], K @ alpha, atol=1e-12)
+
+
+def test_threads_change_no_digit_of_a_certificate(monkeypatch):
+    monkeypatch.setattr(host, "CHUNK", 200)
+    kernel, X, K = case("rbf", sparse=False)
+    alpha = np.random.default_rng(0).normal(size=(len(K), 3))
+    found = []
+    for n_threads in (1, 4):
+        workers = Workers(n_threads)
+        backend = KernelRows(kernel, X, 3, 1e9, workers)
+        backend.restart(alpha)
+        found.append(backend.solution()[1])
+        workers.close()
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("name", "sparse"),
+    [("linear", False), ("rbf", False), ("poly", False), ("sigmoid", False), ("callable", False),
+     ("rbf", True)],
+)  # fmt: skip
+def test_looks_exact_and_rough_are_products_with_the_matrix(name, sparse, constant, monkeypatch):
+    monkeypatch.setattr(host, "CHUNK", 200)
+    kernel = replace(KERNELS[name], constant=constant)
+    X = points()
+    K = kernel.matrix(X, X)
+    rng = np.random.default_rng(0)
+    support, others = np.arange(0, 60, 3), np.flatnonzero(np.arange(60) % 3)
+    alpha = rng.normal(size=(len(support), 3))
+    rows = DualRows(np.arange(10, dtype=np.intp) % 3, 3, np.ones(len(others)), 0.1)
+    field = HostField(kernel, sp.csr_array(X) if sparse else X, 3, 1e9, Workers())
+    F = K[np.ix_(others, support)] @ alpha
+    for roughly, accuracy in ((False, 1e-11), (True, 1e-5)):
+        losses, found = field.look(rows, others, support, alpha, roughly=roughly)
+        np.testing.assert_allclose(found, F, atol=accuracy * np.abs(F).max())
+        np.testing.assert_array_equal(losses, statement.losses(rows, found))
+    # Where floats hold the kernel a rough look computes with them, or it would save nothing.
+    in_floats = not (sparse or name == "callable")
+    assert np.array_equal(found, field.look(rows, others, support, alpha)[1]) != in_floats
+
+
+@pytest.mark.parametrize("far", [1e4, 1e8])
+def test_a_rough_look_at_points_far_apart_is_in_doubles(far):
+    X = points()
+    X[1, 2] = far
+    kernel, rows = KERNELS["rbf"], DualRows(np.empty(0, dtype=np.intp), 2, np.ones(30))
+    field = HostField(kernel, X, 2, 1e9, Workers())
+    alpha = np.random.default_rng(0).normal(size=(30, 2))
+    for support in (np.arange(0, 60, 2), np.arange(1, 60, 2)):
+        others = np.setdiff1d(np.arange(60), support)
+        _, found = field.look(rows, others, support, alpha, roughly=True)
+        F = kernel.matrix(X[others], X[support]) @ alpha
+        np.testing.assert_allclose(found, F, atol=1e-4)

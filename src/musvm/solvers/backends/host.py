@@ -123,9 +123,9 @@ class KernelRows:
         """None: see `newton_every`."""
 
     def start(self, alpha: FloatArray, decision: FloatArray) -> None:
-        # Known in doubles: no look is rough here.
-        self._certified_alpha, self._certified_F = alpha.copy(), decision.copy()
         self._alpha, self._F = alpha.copy(), decision.copy()
+        # A look may have been rough: nothing is known in doubles.
+        self._certified_alpha, self._certified_F = np.zeros_like(alpha), np.zeros_like(decision)
 
     def restart(self, alpha: FloatArray) -> None:
         # What did not change since the last time is right already.
@@ -133,17 +133,49 @@ class KernelRows:
         changed = np.flatnonzero(np.any(alpha != self._certified_alpha, axis=1))
         if len(changed):
             change = alpha[changed] - self._certified_alpha[changed]
-            values = _doubles(self._kernel, self._points, changed)
-
-            def add(part: slice) -> None:
-                self._certified_F[part] += values(part) @ change
-
-            self._kernel_workers.each(len(alpha), add, max(CHUNK // len(changed), 1))
+            is_symmetric = not (self._kernel.is_precomputed or callable(self._kernel.name))
+            if is_symmetric:
+                self._certify_between(changed, change)
+            others = np.setdiff1d(np.arange(len(alpha)), changed) if is_symmetric else None
+            self._certify(changed, change, others)
         self._certified_alpha = alpha
         self._alpha, self._F = alpha.copy(), self._certified_F.copy()
 
     def solution(self) -> tuple[FloatArray, FloatArray]:
         return self._alpha, self._F
+
+    # Decision values in doubles
+
+    def _certify(self, changed: IntArray, change: FloatArray, points: IntArray | None) -> None:
+        """Add what a change of some rows of alpha means to points; all of them if None."""
+        values = _doubles(self._kernel, self._points, changed)
+        n_points = len(self._alpha) if points is None else len(points)
+
+        def add(part: slice) -> None:
+            rows = part if points is None else points[part]
+            self._certified_F[rows] += values(rows) @ change
+
+        self._kernel_workers.each(n_points, add, max(CHUNK // len(changed), 1))
+
+    def _certify_between(self, changed: IntArray, change: FloatArray) -> None:
+        """The same to the changed points themselves: each pair of them meets its kernel once.
+
+        Strips of rows from the diagonal on. What a strip adds to points after its own is added up
+        at the end, in the order of the strips, whichever thread was first.
+        """
+        points, n = self._points[changed], len(changed)
+        step = max(CHUNK // n, 1)
+        below: list[FloatArray] = [np.empty((0, 0))] * -(-n // step)
+
+        def add(strip: slice) -> None:
+            with config_context(assume_finite=True):
+                K = self._kernel.matrix(points[strip], points[strip.start :])
+            self._certified_F[changed[strip]] += K @ change[strip.start :]
+            below[strip.start // step] = K[:, strip.stop - strip.start :].T @ change[strip]
+
+        self._kernel_workers.each(n, add, step)
+        for k, values in enumerate(below):
+            self._certified_F[changed[(k + 1) * step :]] += values
 
     # The cache
 
@@ -175,8 +207,8 @@ class HostField:
     Parameters as `KernelRows`.
     """
 
-    # Kernels take most of the time of a look here, and are the same in floats.
-    looks_roughly = False
+    # Products of floats take half the time.
+    looks_roughly = True
 
     def __init__(
         self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers
@@ -201,33 +233,48 @@ class HostField:
         *,
         roughly: bool = False,
     ) -> tuple[FloatArray, FloatArray]:
-        F = np.zeros((len(points), self._n_classes))
-        if len(support):
-            vectors = self._points[support]
-            for place, piece in pieces_of(self._points, points):
-                F[place] = self._decision_values(piece, vectors, alpha)
-        return statement.losses(rows, F), F
+        vectors = self._points[support]
 
-    def _decision_values(self, piece: Any, vectors: Any, alpha: FloatArray) -> FloatArray:
-        F = np.empty((piece.shape[0], self._n_classes))
-
-        def compute(part: slice) -> None:
+        def exactly(piece: Any) -> FloatArray:
             with config_context(assume_finite=True):
-                F[part] = self._kernel.matrix(piece[part], vectors) @ alpha
+                return self._kernel.matrix(piece, vectors)
 
+        in_floats = _in_floats(self._kernel, vectors) if roughly else None
+        if in_floats is not None:
+            return self._look(rows, points, in_floats, alpha.astype(np.float32))
+        return self._look(rows, points, exactly, alpha)
+
+    def _look(
+        self,
+        rows: DualRows,
+        points: IntArray,
+        kernel: Callable[[Any], NDArray[Any]],
+        alpha: NDArray[Any],
+    ) -> tuple[FloatArray, FloatArray]:
+        """Losses and decision values, from a function that finds the kernel with the support."""
+        F = np.zeros((len(points), self._n_classes))
         # A user's function need not be safe to call from several threads.
         team = Workers() if callable(self._kernel.name) else self._workers
-        team.each(len(F), compute, max(CHUNK // vectors.shape[0], 1))
-        return F
+        for place, piece in pieces_of(self._points, points) if len(alpha) else ():
+            values = np.empty((piece.shape[0], self._n_classes))
+
+            def compute(part: slice, piece: Any = piece, values: FloatArray = values) -> None:
+                values[part] = kernel(piece[part]) @ alpha
+
+            team.each(len(values), compute, max(CHUNK // len(alpha), 1))
+            F[place] = values
+        return statement.losses(rows, F), F
 
 
-def _doubles(kernel: Kernel, points: Any, columns: IntArray) -> Callable[[slice], FloatArray]:
-    """A function from a run of points to their kernel with some others, in doubles."""
+def _doubles(
+    kernel: Kernel, points: Any, columns: IntArray
+) -> Callable[[slice | IntArray], FloatArray]:
+    """A function from some points to their kernel with others, in doubles."""
     if kernel.is_precomputed:
         return lambda rows: np.asarray(points[rows, columns], dtype=np.float64)
     others = points[columns]
 
-    def values(rows: slice) -> FloatArray:
+    def values(rows: slice | IntArray) -> FloatArray:
         with config_context(assume_finite=True):
             return kernel.matrix(points[rows], others)
 
@@ -281,26 +328,71 @@ def _rounded(kernel: Kernel, chosen: Any, points: Any) -> Tile:
 
 
 def _rbf_rows(kernel: Kernel, points: FloatArray) -> Callable[[IntArray], Tile]:
-    gamma = kernel.gamma
-    with np.errstate(over="ignore", invalid="ignore"):
-        centred = points - points.mean(axis=0)
-        norms = gamma * np.einsum("ij,ij->i", centred, centred)
-    if not norms.max() <= MAX_EXPONENT:
+    right = _exponents(points, kernel.gamma, _mean(points))
+    if right is None:
         return lambda rows: _rounded(kernel, points[rows], points)
-    right = extended(centred, gamma).astype(np.float32)
 
     def rows(chosen: IntArray) -> Tile:
         left = other_side(right[chosen])
-
-        def tile(columns: slice) -> SingleArray:
-            exponent: SingleArray = left @ right[columns].T
-            np.minimum(exponent, 0.0, out=exponent)
-            np.exp(exponent, out=exponent)
-            return exponent
-
-        return tile
+        return lambda columns: _exponentials(left, right[columns])
 
     return rows
+
+
+def _mean(points: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(points.mean(axis=0))
+
+
+def _exponents(points: FloatArray, gamma: float, centre: FloatArray) -> SingleArray | None:
+    """Extended points in floats, around a centre; None where floats are too coarse for them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = points - centre
+        norms = gamma * np.einsum("ij,ij->i", centred, centred)
+    if not norms.max(initial=0.0) <= MAX_EXPONENT:
+        return None
+    singles: SingleArray = extended(centred, gamma).astype(np.float32)
+    return singles
+
+
+def _exponentials(left: SingleArray, right: SingleArray) -> SingleArray:
+    exponent: SingleArray = left @ right.T
+    np.minimum(exponent, 0.0, out=exponent)
+    np.exp(exponent, out=exponent)
+    return exponent
+
+
+def _in_floats(kernel: Kernel, vectors: Any) -> Callable[[Any], NDArray[Any]] | None:
+    """A function from points to their kernel with some vectors, in floats where these hold it.
+
+    None where there is none but that in doubles, or nothing to compute.
+    """
+    if sp.issparse(vectors) or callable(kernel.name) or not len(vectors):
+        return None
+    if not floats_hold(kernel.diagonal(vectors)):
+        return None
+    constant, bare = np.float32(kernel.constant), replace(kernel, constant=0.0)
+    if kernel.name != "rbf":
+        scale = 1.0 if kernel.name == "linear" else np.sqrt(kernel.gamma)
+        right = (scale * vectors).astype(np.float32)
+
+        def of_products(piece: FloatArray) -> NDArray[Any]:
+            left = (scale * piece).astype(np.float32)
+            return _of_products(bare, left, right)(slice(None)) + constant
+
+        return of_products
+    centre = _mean(vectors)
+    singles = _exponents(vectors, kernel.gamma, centre)
+    if singles is None:
+        return None
+
+    def of_distances(piece: FloatArray) -> NDArray[Any]:
+        left = _exponents(piece, kernel.gamma, centre)
+        if left is None:
+            return kernel.matrix(piece, vectors)
+        return _exponentials(other_side(left), singles) + constant
+
+    return of_distances
 
 
 def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Tile:
