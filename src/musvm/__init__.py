@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from musvm.approximation import ApproximationCost, approximation_cost
     from musvm.display import ProjectionHistogramDisplay
     from musvm.estimator import UniversumSVC
     from musvm.io.model_file import ModelFileError, load, save
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from musvm.verification import Verification, verify
 
 __all__ = [
+    "ApproximationCost",
     "ModelFileError",
     "ProjectionHistogramDisplay",
     "RejectingClassifier",
@@ -27,6 +29,7 @@ __all__ = [
     "UniversumSVCCV",
     "UniversumSplit",
     "Verification",
+    "approximation_cost",
     "load",
     "loo_error",
     "make_universum_pipeline",
@@ -40,6 +43,7 @@ __version__ = version("musvm")
 
 # Where the names above are defined.
 _HOMES = {
+    "approximation": ["ApproximationCost", "approximation_cost"],
     "display": ["ProjectionHistogramDisplay"],
     "estimator": ["UniversumSVC"],
     "io.model_file": ["ModelFileError", "load", "save"],
