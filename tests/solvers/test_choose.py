@@ -310,3 +310,17 @@ def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, mo
     assert [name for name, called in calls.items() if called] == expected
     assert model.converged_
     assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("max_iter", [1, 3, 5, 10, 20, 40])
+def test_all_attempts_together_keep_to_the_rounds_allowed(kernel, max_iter, monkeypatch):
+    """Without patience every way is tried, one after another."""
+    X, y = load_wine(return_X_y=True)
+    limits = {"LEAST_WORK": 1.0, "MOST_WORK": 1.0, "WORK_IN_PLAY": 0.0, "EASY": 1e9}
+    for name, limit in limits.items():
+        monkeypatch.setattr(paths, name, limit)
+    model = UniversumSVC(1e4, kernel=kernel, delta=0.0, tol=1e-9, max_iter=max_iter)
+    model.fit(X[:120], y[:120], universum=X[120:])
+    assert model.n_iter_ <= max_iter

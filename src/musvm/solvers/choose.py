@@ -7,20 +7,22 @@
     linear        weights in place of kernels, one pass over a point per move (`linear.py`)
     interior      few columns Z with K = Z Z', any C (`interior.py`)
 
-"auto" weighs costs. With r columns and L classes a step of the interior-point method costs about
-M (r L)^2 / 2 + (r L)^3 / 3 operations, and it takes STEPS of them or so, whatever C is. All other
-paths take the more rounds the larger C k(x, x) is: they are tried where that is small, for as many
-rounds as cost less than the interior-point method, and where r L is large. Of these, "gram" is
-taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is small; beyond, "linear"
-for the linear kernel and "working-set" for all others. All of them stop at the same relative
-duality gap, and all certify it with decision values computed in doubles.
+"auto" weighs costs. With r columns, L classes and E = r (L - 1) equations a step of the
+interior-point method costs about M E^2 / 2 + E^3 / 3 operations, and it takes STEPS of them or so,
+whatever C is. All other paths take the more rounds the larger C k(x, x) is: they are tried where
+that is small, for as many rounds as cost less than the interior-point method, and where E is large.
+Of these, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is
+small; beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at
+the same relative duality gap, and all certify it with decision values computed in doubles. Points
+that are read piece by piece go by candidates, whose problem is solved on the path of its size.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
 on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS. Where
 these have done as much work as interior points would, it is the turn of interior points: for all
 rows if the Gram matrix has few columns, or for what is still in play (`in_play.py`). Newton steps
 also finish what rounding keeps the interior-point method from, and do so more cheaply than interior
-points for all rows.
+points for all rows. All of this together takes no more than `max_iter` rounds. A gap that is within
+the tolerance, but not with what rounding may hide, is made smaller once.
 """
 
 from __future__ import annotations
@@ -60,9 +62,9 @@ GRAM_LIMIT = 3000
 FIRST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 1200, 2, 20
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 20
-# Without a universum it is quick up to this, and gets some rounds for every equation where these
-# are many: a tenth of what interior points would cost.
-LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 400
+# Without a universum it is quick up to this, and gets one round for so many equations where there
+# are many of them: a tenth of what interior points would cost.
+LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
@@ -214,7 +216,12 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
     in_doubt = solution.relative_gap <= tol and not solution.converged
     if not in_doubt or solution.hidden_gap > SURE * tol:
         return solution
-    smaller = solve_points(problem, tol=(1.0 - SURE) * tol, alpha=solution.alpha, **options)
+    rounds = options.pop("max_iter") - solution.n_rounds
+    if rounds < 1:
+        return solution
+    smaller = solve_points(
+        problem, tol=(1.0 - SURE) * tol, max_iter=rounds, alpha=solution.alpha, **options
+    )
     return _joined(solution, problem.doubted(smaller, tol))
 
 
@@ -319,6 +326,7 @@ def _solve_small(
             )
         if tried.converged or rounds == options["max_iter"]:
             return tried
+        options = options | {"max_iter": options["max_iter"] - tried.n_rounds}
     alpha = None if tried is None else tried.alpha
     solution = solve_with_gram(problem.with_gram(), alpha=alpha, **options, **order)
     return _joined(tried, solution)
@@ -341,17 +349,19 @@ def _solve_interior(
                 "solver='interior' needs a kernel matrix that is positive semi-definite: use "
                 "'gram' or 'auto'."
             )
-        return _interior_with_gram(with_gram, Z, team, options, order)
+        return _interior_with_gram(with_gram, Z, team, order=order, **options)
     points = Points(problem.X, problem.rows, team)
     squares = points.squared_norms()
     require_finite(squares)
     rounds = min(easy_rounds(dual, squares, problem.X.shape[1]), options["max_iter"])
+    tried = None
     if may_try and rounds:
         tried = solve_linear(
             problem.X, problem.rows, dual, team, **options | {"max_iter": rounds}, **order
         )
-        if tried.converged:
+        if tried.converged or rounds == options["max_iter"]:
             return tried
+        options = options | {"max_iter": options["max_iter"] - tried.n_rounds}
     solution = solve_interior(
         principal_factor(problem.X, problem.rows),
         dual,
@@ -359,9 +369,9 @@ def _solve_interior(
         team,
         **options,
     )
-    if solution.converged or len(problem.rows) > GRAM_LIMIT:
-        return solution
-    return _finished(problem.with_gram(), solution, options, order)
+    if not solution.converged and len(problem.rows) <= GRAM_LIMIT:
+        solution = _finished(problem.with_gram(), solution, options, order)
+    return _joined(tried, solution)
 
 
 def solve_with_gram(
@@ -374,50 +384,62 @@ def solve_with_gram(
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work."""
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     order: dict[str, Any] = {"random_state": random_state}
+    attempts = _Attempts({"tol": tol, "max_iter": max_iter, "callback": callback}, alpha)
     patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
-    best = solve(problem, alpha=alpha, most_work=patience, **options, **order)
-    for go_on in (_with_interior_points, solve):
-        if best.converged or best.n_rounds >= max_iter:
-            break
-        if go_on is solve and best.hidden_gap > tol:
-            break
-        options["max_iter"] = max_iter - best.n_rounds
-        best = _joined(best, go_on(problem, alpha=best.alpha, **options, **order))
-    return best
+    attempts.add(solve, problem, most_work=patience, **order)
+    if not attempts.is_over:
+        with one_blas_thread():
+            _add_interior_points(attempts, problem, order)
+    if not attempts.is_over and attempts.best.hidden_gap <= tol:
+        attempts.add(solve, problem, **order)
+    return attempts.best
 
 
-def _with_interior_points(
-    problem: DualProblem,
-    *,
-    alpha: FloatArray,
-    random_state: np.random.RandomState | None,
-    **options: Any,
-) -> DualSolution | None:
+class _Attempts:
+    """Solutions of one problem, each from where the last one was, and the rounds that are left."""
+
+    def __init__(self, options: dict[str, Any], alpha: FloatArray | None) -> None:
+        self.options, self.alpha = options, alpha
+        self._found: list[DualSolution] = []
+
+    @property
+    def best(self) -> DualSolution:
+        return _joined(*self._found)
+
+    @property
+    def is_over(self) -> bool:
+        return self.best.converged or self._rounds_left < 1
+
+    @property
+    def _rounds_left(self) -> int:
+        return int(self.options["max_iter"]) - sum(found.n_rounds for found in self._found)
+
+    def add(self, go_on: Callable[..., DualSolution | None], *args: Any, **more: Any) -> None:
+        """Go on from the last alpha, unless it is over or there is no way."""
+        if self._found and self.is_over:
+            return
+        options = self.options | {"max_iter": self._rounds_left}
+        found = go_on(*args, alpha=self.alpha, **options, **more)
+        if found is not None:
+            self._found.append(found)
+            self.alpha = found.alpha
+
+
+def _add_interior_points(attempts: _Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less."""
-    order: dict[str, Any] = {"random_state": random_state}
-    with one_blas_thread():
-        Z = pivoted_cholesky(problem.gram)
-        if Z is None:
-            return None
-        M, L = problem.n_points, problem.rows.n_classes
-        equations, found = Z.shape[1] * (L - 1), None
-        work = interior_work(M, Z.shape[1], L)
-        if M <= FEW_POINTS and work > LEAST_WORK:
-            patience = min(work, MOST_WORK)
-            found = solve(problem, alpha=alpha, most_work=patience, **options, **order)
-            if found.converged:
-                return found
-            alpha = found.alpha
-        if work > WORK_IN_PLAY:
-            found = solve_in_play(problem, alpha, **options, **order)
-            if found is not None and not found.converged:
-                more = solve(problem, alpha=found.alpha, most_work=work, **options, **order)
-                found = _joined(found, more)
-        if (found is None or not found.converged) and equations <= LAST_EQUATIONS:
-            return _joined(found, _interior_with_gram(problem, Z, Workers(), options, order))
-        return found
+    Z = pivoted_cholesky(problem.gram)
+    if Z is None:
+        return
+    M, L = problem.n_points, problem.rows.n_classes
+    work = interior_work(M, Z.shape[1], L)
+    if M <= FEW_POINTS and work > LEAST_WORK:
+        attempts.add(solve, problem, most_work=min(work, MOST_WORK), **order)
+    if work > WORK_IN_PLAY:
+        attempts.add(solve_in_play, problem, **order)
+        attempts.add(solve, problem, most_work=work, **order)
+    if Z.shape[1] * (L - 1) <= LAST_EQUATIONS:
+        attempts.add(_interior_with_gram, problem, Z, Workers(), order=order)
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
@@ -430,10 +452,15 @@ def _interior_with_gram(
     problem: DualProblem,
     Z: FloatArray,
     team: Workers,
-    options: dict[str, Any],
+    *,
     order: dict[str, Any],
+    alpha: FloatArray | None = None,
+    **options: Any,
 ) -> DualSolution:
-    """By interior points with a factor of the Gram matrix; Newton steps finish the rest."""
+    """By interior points with a factor of the Gram matrix; Newton steps finish the rest.
+
+    It begins where it always does: `alpha` is for those who can use it.
+    """
     solution = solve_interior(Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options)
     return solution if solution.converged else _finished(problem, solution, options, order)
 
@@ -442,7 +469,9 @@ def _finished(
     problem: DualProblem, found: DualSolution, options: dict[str, Any], order: dict[str, Any]
 ) -> DualSolution:
     """Go on from a solution with Newton steps, for some rounds; the better of both."""
-    rounds = min(LAST_ROUNDS, options["max_iter"])
+    rounds = min(LAST_ROUNDS, options["max_iter"] - found.n_rounds)
+    if rounds < 1:
+        return found
     final = solve(
         problem, alpha=found.alpha, known_hidden=found.hidden_gap,
         **options | {"max_iter": rounds}, **order,
@@ -470,7 +499,7 @@ def easy_rounds(rows: DualRows, squares: FloatArray, n_columns: int) -> int:
     size = rows.caps.mean() * squares.mean()
     if size <= EASY:
         return EASY_ROUNDS
-    equations = n_columns * rows.n_classes
+    equations = n_columns * (rows.n_classes - 1)
     if size <= LESS_EASY and rows.n_train == rows.n_points and equations >= MANY_EQUATIONS:
         return equations // EQUATIONS_PER_ROUND
     return 0

@@ -3,10 +3,10 @@
 Where the Gram matrix has a high rank, the equations of `interior.py` in the weights are too many,
 r (L - 1). But with a large C most rows are settled: they stay at a corner of their set, because one
 label leads by far. Each round takes the variables that are not at a bound, or whose multiplier says
-that they might soon leave theirs, as many as MOST_IN_PLAY allows, and solves the problem in these
-by interior points while all others are held. That finds nearly the right face; Newton steps on
-faces (`gram.py`), which crawl on wrong ones, finish it in a round or two, or say what else is in
-play.
+that they might soon leave theirs, up to MOST_IN_PLAY or some more than are free, and solves the
+problem in these by interior points while all others are held. That finds nearly the right face;
+Newton steps on faces (`gram.py`), which crawl on wrong ones, finish it in a round or two, or say
+what else is in play.
 
 The equations are those of the same Newton step in alpha (Woodbury): in the directions
 e_l - e_k of the live labels l of a row, k the one with the largest theta,
@@ -171,8 +171,8 @@ def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
 
 def solve_in_play(
     problem: DualProblem,
-    alpha: FloatArray,
     *,
+    alpha: FloatArray,
     tol: float = 1e-4,
     max_iter: int = 1000,
     random_state: np.random.RandomState | None = None,
@@ -187,30 +187,34 @@ def solve_in_play(
         return None
     best, history, goes_on = solution_of(problem, alpha, tol=tol), [np.inf], True
 
+    def n_done() -> int:
+        return len(history) - 1
+
     def report(n_rounds: int, gap: float) -> None:
         if callback is not None:
-            callback(len(history) - 1 + n_rounds, gap)
+            callback(n_done() + n_rounds, gap)
 
-    while goes_on and not best.converged and len(history) <= max_iter:
-        found = _round(problem, best, tol)
+    while goes_on and not best.converged and n_done() < max_iter:
+        found = _round(problem, best, tol, max_iter - n_done())
         if found is None:
             break
         best, goes_on, steps = found
         history += steps * [best.relative_gap]
-        if not best.converged:
+        if not best.converged and n_done() < max_iter:
             best = solve(
-                problem, alpha=best.alpha, tol=tol, max_iter=max_iter, most_work=FINISH_WORK,
+                problem, alpha=best.alpha, tol=tol, max_iter=max_iter - n_done(),
+                most_work=FINISH_WORK,
                 random_state=random_state, callback=report,
             )  # fmt: skip
             history += best.history
         report(0, best.relative_gap)
-    if len(history) == 1:
+    if not n_done():
         return None
-    return replace(best, n_rounds=len(history) - 1, history=history[1:])
+    return replace(best, n_rounds=n_done(), history=history[1:])
 
 
 def _round(
-    problem: DualProblem, start: DualSolution, tol: float
+    problem: DualProblem, start: DualSolution, tol: float, most_steps: int
 ) -> tuple[DualSolution, bool, int] | None:
     """Solve for what is in play: the best so far, whether it is new, and the steps that took."""
     old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
@@ -231,7 +235,7 @@ def _round(
     restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
     equations = EquationsInPlay(part.gram, Z, _labels(live))
     interior = Interior(Z, part.rows, Workers(), restriction, equations)
-    steps = _run(interior, _allowed(start, problem.rows, tol))
+    steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
 
     def merged(values: FloatArray) -> DualSolution:
         alpha = start.alpha.copy()
@@ -253,10 +257,10 @@ def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     return PART_OF_GAP * max(tol * gain, EARLY * start.gap)
 
 
-def _run(interior: Interior, allowed: float) -> int:
+def _run(interior: Interior, allowed: float, most_steps: int) -> int:
     """Steps until the products are small enough after a whole step, or do not fall any more."""
     products = [np.inf]
-    while len(products) <= MAX_STEPS:
+    while len(products) <= most_steps:
         t = interior.step(SHARE * allowed / interior.n_products)
         products.append(interior.products())
         small = products[-1] <= allowed and t > WHOLE
