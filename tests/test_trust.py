@@ -200,6 +200,14 @@ def test_every_path_gives_up_early_where_rounding_leaves_no_hope(solver):
     assert model.n_iter_ < 200
 
 
+def test_a_universum_in_pieces_gives_up_early_too():
+    X, y = scaled("iris")
+    model = UniversumSVC(C=100.0, kernel="linear", solver="working-set")
+    with pytest.warns(ConvergenceWarning, match=BY_ROUNDING):
+        model.fit(X[:120] + 1e9, y[:120], universum=lambda: [X[120:] + 1e9])
+    assert model.n_iter_ < 200
+
+
 @pytest.mark.parametrize("solver", ["auto", "gram", "working-set", "linear", "interior"])
 def test_rounds_that_were_too_few_are_no_rounding(solver):
     X, y = scaled("iris")

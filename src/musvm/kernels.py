@@ -154,7 +154,8 @@ class Kernel:
 
         # A user's function need not be safe to call from several threads.
         with nullcontext(Workers()) if callable(self.name) else workers() as team:
-            team.each(X.shape[0], compute, max(PIECE_ENTRIES // Z.shape[0], 1))
+            width = Z.shape[0] if sp.issparse(Z) else max(Z.shape)
+            team.each(X.shape[0], compute, max(PIECE_ENTRIES // width, 1))
         return found
 
     def gram(self, X: Any, rows: IntArray, *, resolution: float) -> FloatArray:

@@ -34,7 +34,8 @@ def in_working_sets(problem: DualProblem, *, size: int, tol: float, cache_bytes:
         Kernel("precomputed"), problem.gram, problem.rows.n_classes, cache_bytes, Workers()
     )
     backend.size = min(size, backend.size)
-    return solve_by_working_sets(problem.rows, backend, tol=tol), backend
+    # Two rows at a time are slow where the kernel is singular: they get the rounds that they need.
+    return solve_by_working_sets(problem.rows, backend, tol=tol, max_iter=100_000), backend
 
 
 def digits(n: int = 600, m: int = 300) -> tuple[np.ndarray, DualRows]:
@@ -144,9 +145,7 @@ def test_objective_is_that_of_the_other_solver(problem, size):
     scale = 1e-6 * abs(reference.primal)
     assert -solution.dual <= reference.primal + scale
     assert -reference.dual <= solution.primal + scale
-    # Where the optimum gains next to nothing, few rows at a time are slow to find that out.
-    gain = problem.rows.primal_at_zero - reference.primal
-    assert solution.converged or gain <= 1e-6 * problem.rows.primal_at_zero
+    assert solution.converged
     assert solution.primal == pytest.approx(reference.primal, rel=1.1e-3)
 
 

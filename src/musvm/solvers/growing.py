@@ -154,7 +154,8 @@ class _Passes:
         roughly = self.field.looks_roughly and not (self.is_near or is_last)
         self.has_looked = True
         shares = self._shares(found, others, roughly=roughly)
-        if roughly and self.relative_gap <= max(ROUGH, 2.0 * tol):
+        # Floats may overflow: what is not a number is not large either.
+        if roughly and not self.relative_gap > max(ROUGH, 2.0 * tol):
             shares = self._shares(found, others, roughly=False)
         return others, shares
 
@@ -226,9 +227,11 @@ def solve_growing(
 
     while True:
         found = passes.solve(inner_tol, max_iter - len(history), note)
-        others, shares = passes.look(found, tol, is_last=len(history) >= max_iter)
+        # Candidates that are given up before their rounds are over have met rounding.
+        is_last = not found.converged or len(history) >= max_iter
+        others, shares = passes.look(found, tol, is_last=is_last)
         gap = passes.relative_gap
-        if gap <= tol or len(history) >= max_iter:
+        if gap <= tol or is_last:
             break
         grown = passes.grow(others, shares, LEFT_OUT * tol * passes.gap / gap)
         inner_tol = _next_tol(inner_tol, gap, tol, grown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -187,6 +188,7 @@ def test_a_change_computes_the_rows_it_needs():
 def test_a_certificate_in_strips_is_that_of_the_matrix(name, n_threads, monkeypatch):
     """Pairs of points that changed meet once, in strips of a few rows, on any threads."""
     monkeypatch.setattr(host, "CHUNK", 200)
+    monkeypatch.setattr(host, "STRIPS", 4)
     kernel, X, K = case(name, sparse=False)
     rng = np.random.default_rng(0)
     alpha = rng.normal(size=(len(K), 3))
@@ -217,6 +219,23 @@ def test_values_that_were_handed_over_leave_no_trace_in_a_certificate():
     alpha[5] += 1.0
     backend.restart(alpha)
     np.testing.assert_allclose(backend.solution()[1], K @ alpha, atol=1e-12)
+
+
+def test_strips_of_a_certificate_are_not_kept(monkeypatch):
+    """Few at a time: all of them would be as large as the kernel matrix, and larger."""
+    n, L = 1500, 10
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    alpha = np.random.default_rng(1).normal(size=(n, L))
+    monkeypatch.setattr(host, "CHUNK", 8 * n)
+    monkeypatch.setattr(host, "STRIPS", 4)
+    backend = KernelRows(Kernel("rbf", gamma=0.3), X, L, 1e6, Workers())
+    tracemalloc.start()
+    try:
+        backend.restart(alpha)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.2 * 8 * n * n
 
 
 def test_threads_change_no_digit_of_a_certificate(monkeypatch):

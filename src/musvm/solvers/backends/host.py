@@ -39,6 +39,8 @@ Tile = Callable[[slice], NDArray[Any]]
 """Columns of some rows, as floats, or as doubles where floats do not hold them."""
 
 ROWS_A_PIECE = 128
+# Strips of a certificate that are at least computed at a time: enough for all threads.
+STRIPS = 16
 # An exponent computed in floats is wrong by 1e-7 of gamma |x|^2. Where that is larger than this,
 # by an outlier or clusters far apart, it is computed in doubles.
 MAX_EXPONENT = 100.0
@@ -160,22 +162,26 @@ class KernelRows:
     def _certify_between(self, changed: IntArray, change: FloatArray) -> None:
         """The same to the changed points themselves: each pair of them meets its kernel once.
 
-        Strips of rows from the diagonal on. What a strip adds to points after its own is added up
-        at the end, in the order of the strips, whichever thread was first.
+        Strips of rows from the diagonal on, some of them at a time. What a strip adds to points
+        after its own is added up in the order of the strips, whichever thread was first.
         """
         points, n = self._points[changed], len(changed)
         step = max(CHUNK // n, 1)
-        below: list[FloatArray] = [np.empty((0, 0))] * -(-n // step)
+        several = step * max(CHUNK // (n * change.shape[1]), STRIPS)
 
-        def add(strip: slice) -> None:
-            with config_context(assume_finite=True):
-                K = self._kernel.matrix(points[strip], points[strip.start :])
-            self._certified_F[changed[strip]] += K @ change[strip.start :]
-            below[strip.start // step] = K[:, strip.stop - strip.start :].T @ change[strip]
+        for first in range(0, n, several):
+            below: dict[int, FloatArray] = {}
 
-        self._kernel_workers.each(n, add, step)
-        for k, values in enumerate(below):
-            self._certified_F[changed[(k + 1) * step :]] += values
+            def add(part: slice, first: int = first, below: dict[int, FloatArray] = below) -> None:
+                strip = slice(first + part.start, first + part.stop)
+                with config_context(assume_finite=True):
+                    K = self._kernel.matrix(points[strip], points[strip.start :])
+                self._certified_F[changed[strip]] += K @ change[strip.start :]
+                below[strip.stop] = K[:, strip.stop - strip.start :].T @ change[strip]
+
+            self._kernel_workers.each(min(several, n - first), add, step)
+            for stop in sorted(below):
+                self._certified_F[changed[stop:]] += below[stop]
 
     # The cache
 

@@ -324,6 +324,8 @@ class KeptMatrices:
         """Kernel rows of points that go by this name; parameters as `DeviceRows`."""
         found = self._caches.pop(name, None)
         if found is None or not found.is_whole:
+            # What is not whole must not be in the way of what is.
+            found = None
             room = self._room(4.0 * len(points) ** 2, points.device, budget)
             n_slots = _rows_that_fit(len(points), room, points.device)
             found = _Cache(DeviceKernel(kernel, points), len(points), n_slots)
