@@ -3,8 +3,7 @@
     python benchmarks/gpu_peers.py [--quick]
 
 binary   3 against 8 of MNIST: TorchKM, a GPU library of binary kernel machines (where it is
-         installed), scikit-learn's SVC on the processor, and ours on tensors. What does each take,
-         and how far is its objective from the smallest of all?
+         installed), scikit-learn's SVC on the processor, and ours on tensors.
 all      All ten classes, and the literature's figures with their conditions.
 
 With two classes our objective at C / 2 is half of the usual one, 1/2 |w|^2 + C sum hinge, without

@@ -78,7 +78,7 @@ class Data:
 def measure(table: Table, grid: Grid) -> None:
     data = Data(grid.n_images)
     took, search = seconds(lambda: data.search(grid))
-    cells = {(C, None): 0.0 for C in grid.Cs} | {(C, d): d for C in grid.Cs for d in grid.deltas}
+    cells = [(C, delta) for C in grid.Cs for delta in (None, *grid.deltas)]
     cold = {cell: data.cold(*cell) for cell in cells}
     found = {
         (params["C"], params["delta"] if params["universum_weight"] else None): error
