@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.model_selection._validation import _fit_and_predict
 from sklearn.preprocessing import StandardScaler
 
 from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, make_universum_pipeline
+from musvm._input import folds
 
 rng = np.random.default_rng(0)
 Y = np.arange(60) % 3
@@ -75,10 +82,48 @@ def test_a_universum_far_away_or_split_is_told_once():
     assert split.startswith("universum has as many rows as X")
 
 
-def test_workers_tell_once_each_and_leave_searches_to_the_last_fit():
+def test_workers_tell_once_each_since_they_know_of_no_fit_that_follows():
     with parallel_config(backend="threading", n_jobs=2):
-        assert len(told(CALLS["scores"][1], (X[:40],))) in (1, 2)
-        assert len(told(CALLS["search"][1], (X[:40],))) == 1
+        for _ in range(2):
+            assert len(told(CALLS["scores"][1], (X[:40],))) in (1, 2)
+            assert len(told(CALLS["search that does not refit"][1], (X[:40],))) in (1, 2)
+            assert len(told(CALLS["search"][1], (X[:40],))) in (2, 3)
+
+
+class Listening(UniversumSVC):
+    """Keeps what its fit tells: warnings of other processes do not come back by themselves."""
+
+    def fit(self, X, y, universum=None):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            super().fit(X, y, universum=universum)
+        self.heard_ = [str(warning.message) for warning in caught]
+        return self
+
+
+def heard_of_processes(X, universum):
+    with parallel_config(backend="loky", n_jobs=2):
+        params = {"universum": universum}
+        found = cross_validate(Listening(), X, Y, cv=6, params=params, return_estimator=True)
+    return [message for model in found["estimator"] for message in model.heard_]
+
+
+def test_processes_that_are_used_again_tell_of_other_data():
+    for points, universum in ((X, X[:40]), (X + 1, X[:40] + 1), (X + 1, X[10:50] + 1)):
+        assert len(heard_of_processes(points, universum)) in (1, 2)
+    # Folds of the universum differ from each other, but belong to one call.
+    assert len(heard_of_processes(X, X + 0.01)) in (1, 2)
+
+
+def test_workers_that_outlive_a_call_forget_what_they_told_a_minute_ago(monkeypatch):
+    def fold(U):  # as a worker fits it: with no call in sight
+        _fit_and_predict(MODEL, X, Y, np.arange(50), np.arange(50, 60), {"universum": U}, "predict")
+
+    counts = []
+    for now in (0.0, 59.0, 61.0, 62.0):
+        monkeypatch.setattr(folds, "monotonic", lambda now=now: now)
+        counts.append(len(told(fold, (X[:40],))))
+    assert counts == [1, 0, 1, 0]
 
 
 def test_rows_that_repeat_a_few_points_are_nobodys_copy():

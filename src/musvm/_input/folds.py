@@ -4,7 +4,11 @@ A search or a cross-validation fits a model to every fold, and every one of them
 mistake. It is told
 
     by the fit to all data, where the call makes one (a search that refits, a calibration),
-    else by the first fold; of folds on several workers, by the first on each.
+    else by the first fold.
+
+Folds on several workers see nothing of the call: the first on each of them tells, whether or not a
+fit to all data follows. Processes outlive a call, and serve the next: what they have told is kept
+for the data that it was told of, and for a minute.
 
 Python's own rule, once for every line of code, does not help: scikit-learn changes the filters
 around every fold, which makes Python forget what it has told.
@@ -13,15 +17,18 @@ around every fold, which makes Python forget what it has told.
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import monotonic
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from joblib import Parallel
+from joblib import hash as content_hash
 from sklearn.base import BaseEstimator
 
 from musvm._messages import warn_user
@@ -30,8 +37,12 @@ from musvm._messages import warn_user
 _PAIR = "_fit_classifier_calibrator_pair"
 _SPLITTING = ("_fit_and_score", "_fit_and_predict", _PAIR)
 
-# What was told by whom: the pool that a call shares out its folds with, or a worker of it.
-_told: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+# How long a worker keeps to itself what it has told, in seconds.
+MEMORY_S = 60.0
+
+# What was told by whom, the pool that a call shares out its folds with or a worker, and until when
+# it need not be told again.
+_told: WeakKeyDictionary[Any, dict[str, float]] = WeakKeyDictionary()
 _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
 
 
@@ -61,11 +72,32 @@ def warn_of_data(message: str, mistake: str, *, of_folds: bool = False) -> None:
     if fold is not None:
         if not of_folds and _is_followed_by_all_data(fold):
             return
-        told = _told.setdefault(_pool(fold) or threading.current_thread(), set())
-        if mistake in told:
+        if not _is_news(mistake, fold):
             return
-        told.add(mistake)
     warn_user(message)
+
+
+def _is_news(mistake: str, fold: FrameType) -> bool:
+    """Whether the call, or this worker of it, has not told of the mistake yet; now it has."""
+    pool, now = _pool(fold), monotonic()
+    told = _told.setdefault(pool or threading.current_thread(), {})
+    finding = mistake if pool else f"{mistake} {_digest_of_call(fold)}"
+    if now < told.get(finding, -math.inf):
+        return False
+    told[finding] = now + MEMORY_S if pool is None else math.inf
+    return True
+
+
+def _digest_of_call(fold: FrameType) -> str:
+    """A digest of what all folds of a call have in common: all data, and arguments not split."""
+    given = fold.f_locals
+    n = len(given["train"])
+    shared = [
+        value
+        for value in (given.get("fit_params") or {}).values()
+        if isinstance(value, tuple) or getattr(value, "shape", (n,))[0] != n
+    ]
+    return str(content_hash([given["X"], given["y"], *shared]))
 
 
 def _is_followed_by_all_data(fold: FrameType) -> bool:
@@ -78,8 +110,7 @@ def _is_followed_by_all_data(fold: FrameType) -> bool:
         if _name(frame) == "fit" and _is_of_sklearn(frame) and isinstance(owner, BaseEstimator):
             return bool(getattr(owner, "refit", True))
         frame = frame.f_back
-    # On a worker nothing is known of the call but that searches number their candidates.
-    return _pool(fold) is None and fold.f_locals.get("candidate_progress") is not None
+    return False
 
 
 def _pool(fold: FrameType) -> Parallel | None:
