@@ -15,7 +15,7 @@ from sklearn.model_selection import (
     cross_validate,
 )
 from sklearn.model_selection._validation import _fit_and_predict
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, make_universum_pipeline
 from musvm._input import folds
@@ -124,6 +124,19 @@ def test_workers_that_outlive_a_call_forget_what_they_told_a_minute_ago(monkeypa
         monkeypatch.setattr(folds, "monotonic", lambda now=now: now)
         counts.append(len(told(fold, (X[:40],))))
     assert counts == [1, 0, 1, 0]
+
+
+def test_points_that_cannot_be_digested_are_told_of_all_the_same():
+    def evaluated(functions):
+        return np.array([function() for (function,) in functions])
+
+    points = np.array([[lambda row=row: row] for row in X])
+    model = make_universum_pipeline(FunctionTransformer(evaluated), UniversumSVC())
+    with parallel_config(backend="threading", n_jobs=2):
+        found = told(
+            lambda U: cross_val_score(model, points, Y, params={"universum": U}), (points[:40],)
+        )
+    assert len(found) in (1, 2)
 
 
 def test_rows_that_repeat_a_few_points_are_nobodys_copy():

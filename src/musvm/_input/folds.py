@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pickle import PicklingError
 from time import monotonic
 from types import FrameType
 from typing import Any
@@ -95,9 +96,13 @@ def _digest_of_call(fold: FrameType) -> str:
     shared = [
         value
         for value in (given.get("fit_params") or {}).values()
-        if isinstance(value, tuple) or getattr(value, "shape", (n,))[0] != n
+        if isinstance(value, tuple) or getattr(value, "shape", ())[:1] not in ((), (n,))
     ]
-    return str(content_hash([given["X"], given["y"], *shared]))
+    try:
+        return str(content_hash([given["X"], given["y"], *shared]))
+    except (PicklingError, AttributeError, TypeError):
+        # Such data are on a thread, which ends with its call, since no process can be sent them.
+        return ""
 
 
 def _is_followed_by_all_data(fold: FrameType) -> bool:
