@@ -197,3 +197,24 @@ def test_these_calls_are_silent_where_nothing_is_wrong():
         warnings.simplefilter("error")
         for model in MODELS.values():
             model.fit(X, Y, universum=U)
+
+
+class Loader:
+    """Gives batches of points and labels one after the other, as PyTorch's DataLoader does."""
+
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        return iter([(np.zeros((2, 4)), np.zeros(2))] * 3)
+
+
+@pytest.mark.parametrize("points", [Loader(), iter([[0.0], [1.0]])], ids=["loader", "iterator"])
+def test_points_that_come_one_after_the_other_are_refused(points):
+    said = f"^X must be an array or a tensor .* got a {type(points).__name__}: put its pieces"
+    rows, labels = np.eye(6, 4), np.arange(6) % 2
+    for model in (UniversumSVC(), UniversumSVCCV([1.0], criterion=2)):
+        with pytest.raises(TypeError, match=said):
+            model.fit(points, labels)
+        with pytest.raises(TypeError, match=said):
+            model.fit(rows, labels).predict(points)

@@ -32,6 +32,9 @@ from musvm._sklearn import check_sample_weight, get_feature_names
 # Types that become doubles where they are used; all others become doubles first.
 NUMBERS = [np.float64, *map(np.dtype, ("f4", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?"))]
 
+# Attributes of which arrays, tables and lists have one at least.
+OF_ARRAYS = ("__getitem__", "shape", "__array__", "__dataframe__")
+
 UNIVERSUM = -1
 """The code of a universum row in `FitData.codes`; classes are 0..L-1."""
 
@@ -107,6 +110,7 @@ def read(
     With `may_stream` a large universum stays where it is, and may be given in pieces.
     """
     precomputed = estimator.kernel == "precomputed"
+    _require_rows(X)
     _require_labels(y)
     X, y = validate_data(
         estimator,
@@ -145,6 +149,7 @@ def points_for(estimator: Any, X: Any) -> Any:
     Dense ones as they are, of any type of numbers: a memory map is not copied.
     """
     precomputed = estimator.kernel == "precomputed"
+    _require_rows(X)
     return validate_data(
         estimator,
         X,
@@ -152,6 +157,16 @@ def points_for(estimator: Any, X: Any) -> Any:
         accept_sparse=False if precomputed else "csr",
         dtype=np.float64 if precomputed or sp.issparse(X) else NUMBERS,
     )
+
+
+def _require_rows(X: Any) -> None:
+    """Refuse what hands out its rows one after the other, a DataLoader for one."""
+    if hasattr(X, "__iter__") and not any(hasattr(X, name) for name in OF_ARRAYS):
+        raise TypeError(
+            "X must be an array or a tensor with a row for every point, got a "
+            f"{type(X).__name__}: put its pieces together, by np.concatenate or torch.cat, and "
+            "pass all points as X."
+        )
 
 
 def _require_labels(y: Any) -> None:
