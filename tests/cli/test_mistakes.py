@@ -47,6 +47,7 @@ def folder(tmp_path, monkeypatch):
             "is the table of the classes, and a universum belongs to none of them",
         ),
         (["fit", LONG], "a…: cannot be read"),
+        (["fit", "train.csv", "others.csv"], "none of them as --universum others.csv"),
         (["example-tables", "nowhere"], "no such folder: nowhere"),
         (["example-tables", "train.csv"], "train.csv is a file, not a folder"),
         (["fit", "train.csv", "--gamma", "0"], "'0' cannot be used: give numbers above 0"),

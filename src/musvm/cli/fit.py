@@ -28,6 +28,8 @@ from musvm.cli._terminal import (
     note,
     print_facts,
     print_json,
+    printable,
+    shortened,
 )
 from musvm.cli._training import (
     Prepared,
@@ -41,12 +43,14 @@ AUTO = "auto"
 
 
 @app.command(
+    # More tables than one are refused below, with the option that they are meant for.
+    context_settings={"allow_extra_args": True},
     epilog=examples(
         "musvm fit train.csv --universum others.csv",
         "musvm fit train.csv --target species --universum others.csv --report report.html",
         "musvm fit digits.libsvm --universum-label 10 --kernel linear --select 5",
         "cat train.csv | musvm fit - --kernel rbf --gamma scale,0.1,1 --out model.skops --json",
-    )
+    ),
 )
 def fit(
     context: typer.Context,
@@ -92,6 +96,7 @@ def fit(
 
     Status: 0 done, 1 the data or a file was refused, 2 wrong command line.
     """
+    _refuse_more_tables(context.args)
     parameters = {
         **_grids(C, gamma, delta, weight),
         "kernel": kernel.value,
@@ -122,6 +127,15 @@ def fit(
         if report is not None:
             _write_report(found, data, report, tables.train.path)
     _tell(facts, out, report, as_json=as_json)
+
+
+def _refuse_more_tables(more: Sequence[str]) -> None:
+    if more:
+        meant = " ".join(f"--universum {printable(shortened(path))}" for path in more)
+        raise typer.BadParameter(
+            f"one table holds all classes; pass points of none of them as {meant}",
+            param_hint="TRAIN",
+        )
 
 
 def _Cs(values: str) -> list[float | str]:
