@@ -127,7 +127,7 @@ default=None
         )
         # With `memory`, fitted transformers are other objects than those that were given.
         self.steps = [*transformers.steps[:-1], self.steps[-1]]
-        parts = tuple(_transformed(part, transformers, X) for part in _parts(universum))
+        parts = tuple(_transformed(part, transformers, X) for part in parts_as_given(universum))
         last.fit(points, y, universum=parts, **of_last)
         return self
 
@@ -200,7 +200,7 @@ default=None
         return self._apply("certified", X)
 
 
-def _parts(universum: Any) -> list[Any]:
+def parts_as_given(universum: Any) -> list[Any]:
     """The parts of a universum as the first step takes them: arrays, or texts."""
     if isinstance(universum, tuple) and universum and all(map(_are_texts, universum)):
         return list(universum)
