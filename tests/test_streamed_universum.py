@@ -163,7 +163,7 @@ def test_sparse_points_and_pieces(digits):
     assert model.model_.fingerprint == plain.model_.fingerprint
 
 
-def test_points_within_delta_never_meet_their_kernel(digits):
+def test_points_within_delta_are_never_kept_but_for_a_first_sample(digits):
     """Noise, where a narrow RBF kernel vanishes: only a sample of it is ever taken."""
     X, y, _ = digits
     noise = np.random.default_rng(0).uniform(size=(5000, X.shape[1]))
@@ -206,7 +206,7 @@ def test_a_large_map_is_never_copied(dtype, kernel, tmp_path, monkeypatch):
     tracemalloc.start()
     try:
         model.fit(X, y, universum=U)
-        predicted = model.predict(U)
+        predicted, certified = model.predict(U), model.certified(U)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -215,6 +215,7 @@ def test_a_large_map_is_never_copied(dtype, kernel, tmp_path, monkeypatch):
     # looked at for their range take most of what is left.
     assert peak < 3 * m * d, f"{peak / (m * d):.2f} bytes for every entry"
     np.testing.assert_array_equal(predicted, model.predict(U.astype(float)))
+    np.testing.assert_array_equal(certified, model.certified(U.astype(float)))
 
 
 def test_an_iterator_is_refused_in_one_sentence(digits):
@@ -286,3 +287,13 @@ def test_leave_one_out_takes_the_array_of_a_map(digits, mapped):
         model = UniversumSVC(**options).fit(X, y, universum=mapped[:80])
         found = loo_error(model, X, y, universum=mapped[:80], method="span")
     assert found.error == loo_error(plain, X, y, universum=U[:80], method="span").error
+
+
+def test_entries_that_are_stored_in_two_parts_stay_so_while_labels_are_certified(digits):
+    X, y, _ = digits
+    model = UniversumSVC(kernel="linear", tol=1e-2).fit(X, y)
+    once = sp.csr_array(X)
+    halves = np.repeat(0.5 * once.data, 2), np.repeat(once.indices, 2), 2 * once.indptr
+    twice = sp.csr_array(halves, shape=X.shape)
+    np.testing.assert_array_equal(model.certified(twice), model.certified(X))
+    assert twice.nnz == 2 * once.nnz

@@ -18,7 +18,6 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
-    validate_data,
 )
 
 from musvm._input import reading, tensors
@@ -180,9 +179,8 @@ class ModelMethods(ClassifierMixin):
                 f"Labels of kernel={kernel.name!r} cannot be certified: it is not positive "
                 "semi-definite."
             )
-        options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64}
-        points = validate_data(self, tensors.to_host(X), reset=False, **options)
-        return is_certified(ahead, self.model_.certificate.gap, kernel.diagonal(points))
+        points = reading.points_for(self, tensors.to_host(X))
+        return is_certified(ahead, self.model_.certificate.gap, self.model_.diagonal(points))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that belong to a class.

@@ -311,6 +311,16 @@ class FittedModel:
             pieces = [as_doubles(X[k : k + step]) @ weights for k in range(0, len(X), step)]
             return np.concatenate([np.empty((0, weights.shape[1])), *pieces])
 
+    def diagonal(self, X: Any) -> FloatArray:
+        """k(x, x) of validated points, as in `decision_values`; not for a precomputed kernel."""
+        if self.kernel.name == "rbf":
+            return self.kernel.diagonal(X)
+        if sp.issparse(X):
+            X = in_canonical_form(X)
+        step = max(CHUNK // max(X.shape[1], 1), 1)
+        pieces = (as_doubles(X[k : k + step]) for k in range(0, X.shape[0], step))
+        return np.concatenate([self.kernel.diagonal(piece) for piece in pieces])
+
     def radii(self, diagonal: FloatArray) -> FloatArray:
         """How far differences f_k(x) - f_l(x) may be from the exact optimum's, from k(x, x).
 
