@@ -500,11 +500,12 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
 
         universum : {array-like, sparse matrix} of shape (m, n_features), a tuple or list of such \
 arrays, or a callable, default=None
-            Points of no class. None, or no rows at all, fits the plain SVM. A large array stays
-            where it is: a memory map, ``np.load(path, mmap_mode="r")``, is read piece by piece,
-            and only points that take part in the solution are kept. A function without
-            arguments that returns an iterator over arrays does the same for points in any
-            storage; it is called many times and must give the same arrays each time.
+            Points of no class. None, or no rows at all, fits the plain SVM. An array of more than
+            256 MB as doubles, with a dense X, stays where it is: a memory map,
+            ``np.load(path, mmap_mode="r")``, is read piece by piece, and only points that may take
+            part in the solution are kept. A function without arguments that returns an iterator
+            over arrays does the same for points in any storage; it is called many times and must
+            give the same arrays each time.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included. A row of weight 0 is left
