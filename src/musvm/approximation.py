@@ -35,7 +35,6 @@ from musvm._input.tensors import FloatArray
 from musvm._sklearn import safe_indexing
 from musvm.estimator import UniversumSVC
 from musvm.kernels import PIECE_ENTRIES
-from musvm.pipeline import parts_as_given
 
 # Features of the same points, computed twice, differ by rounding alone.
 _SAME = 1e-6
@@ -152,7 +151,7 @@ def _support_points(pipeline: Any, X: Any, universum: Any) -> Any:
     features, model = pipeline[-2], pipeline[-1]
     fitted, Z = model.model_, model.support_vectors_
     # With weight 0 the fit has ignored a universum, and so it may be absent.
-    parts = [X, *(parts_as_given(universum) if model.universum_weight != 0 else [])]
+    parts = [X, *(reading.parts_as_given(universum) if model.universum_weight != 0 else [])]
     lengths = [reading.n_rows(part) for part in parts]
     expected = len(fitted.caps), fitted.universum_start or len(fitted.caps)
     same = (sum(lengths), lengths[0]) == expected

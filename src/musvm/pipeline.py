@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from musvm._input.mistakes import warn_if_split
-from musvm._input.reading import require_two_dimensions, universum_parts
+from musvm._input.reading import parts_as_given, require_two_dimensions
 from musvm._input.tensors import BoolArray, FloatArray
 from musvm._sklearn import fit_context, routing_enabled
 from musvm.estimator import no_probabilities
@@ -198,17 +198,6 @@ default=None
             What the last step certifies.
         """
         return self._apply("certified", X)
-
-
-def parts_as_given(universum: Any) -> list[Any]:
-    """The parts of a universum as the first step takes them: arrays, or texts."""
-    if isinstance(universum, tuple) and universum and all(map(_are_texts, universum)):
-        return list(universum)
-    return universum_parts(universum)
-
-
-def _are_texts(part: Any) -> bool:
-    return np.ndim(part) == 1 and all(isinstance(text, str) for text in part)
 
 
 def _transformed(part: Any, transformers: Pipeline, X: Any) -> Any:

@@ -248,6 +248,17 @@ def universum_parts(universum: Any) -> list[Any]:
     return [part for part in parts if n_rows(part) > 0]
 
 
+def parts_as_given(universum: Any) -> list[Any]:
+    """The parts of a universum as the first step of a pipeline takes them: arrays, or texts."""
+    if isinstance(universum, tuple) and universum and all(map(_are_texts, universum)):
+        return list(universum)
+    return universum_parts(universum)
+
+
+def _are_texts(part: Any) -> bool:
+    return np.ndim(part) == 1 and all(isinstance(text, str) for text in part)
+
+
 def n_rows(part: Any) -> int:
     if starts_anew(part) is not None:
         raise ValueError(
