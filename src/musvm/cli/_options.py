@@ -270,10 +270,21 @@ Accept = Annotated[
     float,
     typer.Option(min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."),
 ]
+
+
+def _no_single_fold(n_folds: int) -> int:
+    if n_folds == 1:
+        raise typer.BadParameter("use 2 or more folds")
+    return n_folds
+
+
 Nested = Annotated[
     int,
     typer.Option(
-        min=0, metavar="FOLDS", help="Cross-validate the whole search: an error without bias."
+        min=0,
+        metavar="FOLDS",
+        callback=_no_single_fold,
+        help="Cross-validate the whole search: an error without bias.",
     ),
 ]
 Memory = Annotated[

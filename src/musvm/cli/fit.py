@@ -110,19 +110,20 @@ def fit(
     layout = training_layout(
         target, categorical, ignore, no_header=no_header, reorder=reorder, zero_based=zero_based
     )
-    check_readable(train, *(universum or []))
-    _check_outputs(out, report, force, [train, *(universum or [])])
+    inputs = [train, *(universum or [])]
+    check_readable(*inputs)
+    _check_outputs(out, report, force, inputs)
     _note_idle(context, kernel.value, bool(universum) or universum_label is not None)
-    if nested == 1:
-        raise typer.BadParameter("use 2 or more folds", param_hint="--nested")
     with mistakes_in_one_line():
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
         found = search(data, parameters)
-        facts = _facts(tables, data, found)
-        facts["universum_label"] = universum_label
-        facts["rejection"] = _rejection(data, found, accept)
-        facts["nested"] = nested_error(data, parameters, nested) if nested else None
+        facts = {
+            **_facts(tables, data, found),
+            "universum_label": universum_label,
+            "rejection": _rejection(data, found, accept),
+            "nested": nested_error(data, parameters, nested) if nested else None,
+        }
         _write_model(found, data, facts, out)
         if report is not None:
             _write_report(found, data, report, tables.train.path)
