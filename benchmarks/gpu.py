@@ -412,6 +412,14 @@ def gpu_report(name: str, title: str, quick: bool) -> Report:
     return report
 
 
+def asked_for(name: str, title: str, description: str, small: str) -> tuple[Report, bool]:
+    """The report of a script with one question, and whether it is to be quick."""
+    parser = argparse.ArgumentParser(description=description.split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help=small)
+    quick = parser.parse_args().quick
+    return gpu_report(name, title, quick), quick
+
+
 OWN_PAGES = {"scale": measure_scale, "repeats": measure_repeats, "million": measure_million}
 
 

@@ -14,7 +14,6 @@ It needs PyTorch, a GPU, and MNIST's four files in `mnist` in the data folder.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 from sklearn.svm import SVC
 
 from _shared import Table, data_file
-from gpu import DEVICE, GAMMA, C, gpu_report, on_device, seconds
+from gpu import DEVICE, GAMMA, C, asked_for, on_device, seconds
 from musvm import UniversumSVC
 from musvm.datasets import load_mnist
 
@@ -116,10 +115,9 @@ def measure_all(table: Table, n: int | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="2,000 and 6,000 points")
-    quick = parser.parse_args().quick
-    report = gpu_report("gpu-peers", "Kernel machines on a GPU", quick)
+    report, quick = asked_for(
+        "gpu-peers", "Kernel machines on a GPU", __doc__, "2,000 and 6,000 points"
+    )
     table = Table(
         "Time, objective and test error",
         ("task", "who", "s", "objective", "test error %"),

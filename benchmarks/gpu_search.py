@@ -12,7 +12,6 @@ It needs PyTorch, a GPU, and MNIST's four files in `mnist` in the data folder.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 
 from _shared import Table
-from gpu import GAMMA, gpu_report, images, seconds
+from gpu import GAMMA, asked_for, images, seconds
 from musvm import UniversumSVC, UniversumSVCCV
 
 TOL, N_FOLDS = 1e-3, 3
@@ -96,10 +95,9 @@ def measure(table: Table, grid: Grid) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="5,000 images and two values of C")
-    quick = parser.parse_args().quick
-    report = gpu_report("gpu-search", "A search by folds on a GPU", quick)
+    report, quick = asked_for(
+        "gpu-search", "A search by folds on a GPU", __doc__, "5,000 images and two values of C"
+    )
     table = Table(
         "Digits 0 to 6, and 7 to 9 as universum",
         COLUMNS,
