@@ -14,7 +14,7 @@ settings.register_profile(
     "default",
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=100,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
