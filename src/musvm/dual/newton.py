@@ -32,6 +32,9 @@ RIDGE = 1e-11
 # Shares of `damping`. Conjugate gradients pay for every small eigenvalue: they get more of it.
 DAMPING_DIRECT, DAMPING_CG = 0.01, 1.0
 CG_TOL, CG_MAX_ITER = 1e-2, 40
+# What a step and an iteration cost besides their products, as if it were these: half a millisecond
+# or so. Few right-hand sides at a time are divided by a factor at half the speed of products.
+STEP_OVERHEAD, ITERATION_OVERHEAD, DIVISION_SLOWDOWN = 1e7, 5e6, 3.0
 
 
 class NotPositiveDefiniteError(ArithmeticError):
@@ -46,8 +49,8 @@ def damping(rows: DualRows, slopes: FloatArray) -> float:
 class NewtonSolver:
     """Newton steps for one problem.
 
-    `work` is the number of floating-point operations of the last step, so that the caller can
-    weigh it against descent.
+    `work` is the number of operations of matrix products in the last step, or that take as long as
+    it did, so that the caller can weigh it against descent.
     """
 
     def __init__(self, problem: DualProblem) -> None:
@@ -63,9 +66,11 @@ class NewtonSolver:
         n_directions = int((face.sizes[~full] - 1).sum())
         slopes = face.centre(face.values(g))
         damped = damping(self.problem.rows, slopes)
+        self.work = STEP_OVERHEAD
         if n_directions <= self.problem.n_points:
             self._factor = None  # one more M x M array at a time is enough
-            self.work = n_directions**3 / 3 + full.sum() ** 3 / 3 + full.sum() ** 2 * n_directions
+            n_full = int(full.sum())
+            self.work += n_directions**3 / 3 + n_full**3 / 3 + n_full**2 * n_directions
             return self._direct(face, g, full, self._ridge + DAMPING_DIRECT * damped)
         return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damped)
 
@@ -120,7 +125,10 @@ class NewtonSolver:
         )
         if not found.is_definite:
             raise NotPositiveDefiniteError
-        self.work = 4.0 * found.n_iterations * M**2 * L
+        products = 2.0 * M**2 * L
+        self.work += found.n_iterations * (
+            (1.0 + DIVISION_SLOWDOWN) * products + ITERATION_OVERHEAD
+        )
         step: FloatArray = found.x[0]
         return step
 
@@ -130,6 +138,7 @@ class NewtonSolver:
             self._factor = None
             self._factor = cholesky(self.problem.gram.copy(), ridge)
             self._factor_ridge = ridge
+            self.work += self.problem.n_points**3 / 3
         return self._factor
 
 

@@ -71,7 +71,7 @@ TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
 # Newton steps on faces get as much work as interior points would cost, within these limits: some
 # hundredths of a second, and half of one. What these cost is known from a factor of the Gram
 # matrix, which is cheap for few points.
-LEAST_WORK, MOST_WORK, FEW_POINTS = 1e9, 8e9, 1000
+LEAST_WORK, MOST_WORK, FEW_POINTS = 2e9, 1.6e10, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where nothing else gets there, up to so many equations.
 WORK_IN_PLAY, LAST_EQUATIONS = 1e10, 5000

@@ -2,8 +2,9 @@
 
 Block descent (`_descent.pyx`) finds the right face quickly and then crawls; a Newton step
 (`musvm.dual.newton`) lands on the optimum of the face at once, but only the right face helps. One
-round is a Newton step followed by sweeps of descent that cost about as much, so neither can hold
-the other up by more than a factor of two. Every step lowers D, so no round loses ground.
+round is a Newton step followed by sweeps of descent that cost about as much, or more where these
+are about to get there, so neither can hold the other up for long. Every step lowers D, so no round
+loses ground.
 
 A Newton step that leads uphill after projection is blocked by variables close to their bounds;
 they are snapped onto them, which gives a smaller face, and the step is taken there. Where that
@@ -33,8 +34,9 @@ from musvm.solvers._descent import descend, largest_violation
 from musvm.solvers.rounds import Hope, curvatures
 
 MIN_SWEEPS, MAX_SWEEPS = 10, 200
-# Newton steps cost more the more classes there are, and descent alone may do: it gets a chance.
-FIRST_SWEEPS_PER_CLASS = 5
+# Newton steps cost more the more classes there are, and descent alone may do: it gets a chance, and
+# so often another one if as many sweeps again would be enough at the rate of its last stage.
+FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS, MORE_CHANCES = 30, 5, 3
 # Descent does about this many operations fewer per second than BLAS-3 does.
 DESCENT_SLOWDOWN = 2.5
 # Violations that a stage of descent leaves, relative to the worst it found.
@@ -48,7 +50,7 @@ SUFFICIENT = 0.01
 # What a small step costs besides its products, as if it were these: a fraction of a millisecond.
 OVERHEAD = 5e6
 # What steps that are cut off may cost in all: so many sweeps, or a few milliseconds.
-SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 1e7
+SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 4e8
 
 
 @dataclass
@@ -125,11 +127,12 @@ class _Solver:
         """As many moves in place as n_sweeps sweeps would make, at most, or until the gap closes.
 
         In stages, each of which leaves a tenth of the violations: where descent converges fast
-        it is never interrupted.
+        it is not interrupted.
         """
         rows = self.rows
         kind = rows.y, rows.caps, rows.delta, rows.is_max
-        moves_left = n_sweeps * rows.n_points
+        moves_left = n_moves = n_sweeps * rows.n_points
+        gap, chances = np.inf, MORE_CHANCES
         while moves_left > 0:
             worst = largest_violation(state.alpha, state.F, *kind)
             order = self.random_state.permutation(rows.n_points)
@@ -139,21 +142,26 @@ class _Solver:
             )  # fmt: skip
             moves_left -= moved
             self.work += DESCENT_SLOWDOWN * self.sweep_work * moved / rows.n_points
-            if moved == 0 or self.relative_gap(state) <= self.tol:
+            last_gap, gap = gap, self.relative_gap(state)
+            if moved == 0 or gap <= self.tol:
                 break
+            if moves_left <= 0 and chances > 0 and gap < last_gap < np.inf and self.tol > 0.0:
+                chances -= 1
+                needed = int(moved * np.log(gap / self.tol) / np.log(last_gap / gap)) + 1
+                moves_left = needed if needed <= n_moves else 0
         before, state.dual = state.dual, self.dual(state.alpha, state.F)
         self.descended = before - state.dual
         return state
 
     def newton_round(self, state: _State) -> tuple[_State, int]:
         """The state after a Newton step, if one leads down, and the sweeps that cost the same."""
-        n_sweeps = MIN_SWEEPS
+        work_before = self.work
         if self.newton is not None:
             try:
                 state = self._newton_step(state, self.newton)
-                n_sweeps = int(self.newton.work / DESCENT_SLOWDOWN / self.sweep_work)
             except NotPositiveDefiniteError:
                 self.newton = None
+        n_sweeps = int((self.work - work_before) / DESCENT_SLOWDOWN / self.sweep_work)
         return state, min(max(n_sweeps, MIN_SWEEPS), MAX_SWEEPS)
 
     def _newton_step(self, state: _State, newton: NewtonSolver) -> _State:
@@ -197,7 +205,8 @@ class _Solver:
         """
         best, current = state, state
         budget = max(SEGMENT_SWEEPS * DESCENT_SLOWDOWN * self.sweep_work, MIN_SEGMENT_WORK)
-        while budget >= newton.work:
+        most_work = self.work + budget
+        while self.work + newton.work <= most_work:
             face = find_face(self.rows, current.alpha)
             if face.is_empty:
                 break
@@ -205,7 +214,6 @@ class _Solver:
             t = room(self.rows, face, current.alpha, step)
             current = self.state(move(self.rows, face, current.alpha, t * step))
             best = self.better(best, current)
-            budget -= newton.work
             self.work += newton.work
             if t == 1.0:
                 break
@@ -267,7 +275,7 @@ def _run(
     state = solver.start(alpha)
     history: list[float] = []
     hope = Hope(tol)
-    n_sweeps = max(MIN_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
+    n_sweeps = max(FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
     while len(history) < max_iter and solver.work <= most_work:
         state = solver.descend(state, n_sweeps)
         if solver.relative_gap(state) > tol:
