@@ -73,8 +73,8 @@ TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
 # matrix, which is cheap for few points.
 LEAST_WORK, MOST_WORK, FEW_POINTS = 2e9, 1.6e10, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
-# this; for all rows where nothing else gets there, up to so many equations.
-WORK_IN_PLAY, LAST_EQUATIONS = 1e10, 5000
+# this; for all rows where that does not get there for a share of it, up to so many equations.
+WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
 # From so many points on, few of them at a time meet their kernel.
 GROWING = 100_000
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt.
@@ -433,12 +433,14 @@ def _add_interior_points(attempts: _Attempts, problem: DualProblem, order: dict[
         return
     M, L = problem.n_points, problem.rows.n_classes
     work = interior_work(M, Z.shape[1], L)
+    may_take_all = Z.shape[1] * (L - 1) <= LAST_EQUATIONS
     if M <= FEW_POINTS and work > LEAST_WORK:
         attempts.add(solve, problem, most_work=min(work, MOST_WORK), **order)
     if work > WORK_IN_PLAY:
-        attempts.add(solve_in_play, problem, **order)
+        in_play = PLAY_SHARE * work if may_take_all else np.inf
+        attempts.add(solve_in_play, problem, most_work=in_play, **order)
         attempts.add(solve, problem, most_work=work, **order)
-    if Z.shape[1] * (L - 1) <= LAST_EQUATIONS:
+    if may_take_all:
         attempts.add(_interior_with_gram, problem, Z, Workers(), order=order)
 
 

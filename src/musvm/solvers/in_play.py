@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,15 +37,15 @@ from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restrictio
 
 # Directions that a round takes: so many, or so many more than are free. With more than MOST_FREE of
 # these nothing is gained.
-MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 2400
+MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 4000
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
 # Steps of a round, at most; in so many the products fall by half, or rounding is in the way.
 MAX_STEPS, STALLED = 30, 3
-# What Newton steps on faces may cost between two rounds.
-FINISH_WORK = 4e9
+# What Newton steps on faces may cost between two rounds: a share of what the last one did, or this.
+FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
 # the gap is large, of a small share of it; and at least this much of the last step is taken.
 PART_OF_GAP, EARLY, WHOLE = 0.1, 1e-3, 0.9
@@ -177,15 +178,18 @@ def solve_in_play(
     max_iter: int = 1000,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
+    most_work: float = np.inf,
 ) -> DualSolution | None:
     """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
 
     Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
-    followed. It ends early where interior points no longer lower D: rounding is in their way.
+    followed. None begins after interior points took `most_work` operations. It ends early where
+    they no longer lower D: rounding is in their way.
     """
     if problem.rows.is_max:
         return None
     best, history, goes_on = solution_of(problem, alpha, tol=tol), [np.inf], True
+    work = 0.0
 
     def n_done() -> int:
         return len(history) - 1
@@ -194,16 +198,17 @@ def solve_in_play(
         if callback is not None:
             callback(n_done() + n_rounds, gap)
 
-    while goes_on and not best.converged and n_done() < max_iter:
+    while goes_on and not best.converged and n_done() < max_iter and work <= most_work:
         found = _round(problem, best, tol, max_iter - n_done())
         if found is None:
             break
-        best, goes_on, steps = found
-        history += steps * [best.relative_gap]
+        best, goes_on = found.best, found.is_new
+        work += found.work
+        history += found.n_steps * [best.relative_gap]
         if not best.converged and n_done() < max_iter:
             best = solve(
                 problem, alpha=best.alpha, tol=tol, max_iter=max_iter - n_done(),
-                most_work=FINISH_WORK,
+                most_work=max(FINISH_WORK, FINISH_SHARE * found.work),
                 random_state=random_state, callback=report,
             )  # fmt: skip
             history += best.history
@@ -213,10 +218,17 @@ def solve_in_play(
     return replace(best, n_rounds=n_done(), history=history[1:])
 
 
-def _round(
-    problem: DualProblem, start: DualSolution, tol: float, most_steps: int
-) -> tuple[DualSolution, bool, int] | None:
-    """Solve for what is in play: the best so far, whether it is new, and the steps that took."""
+class _Round(NamedTuple):
+    """The best so far, whether it is new, the steps that took, and their operations, roughly."""
+
+    best: DualSolution
+    is_new: bool
+    n_steps: int
+    work: float
+
+
+def _round(problem: DualProblem, start: DualSolution, tol: float, most_steps: int) -> _Round | None:
+    """Solve for what is in play; None if that is nothing, or too much."""
     old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
     variables = Variables.of(problem.rows, old_alpha, F)
     reach = variables.reach()
@@ -235,7 +247,8 @@ def _round(
     restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
     equations = EquationsInPlay(part.gram, Z, _labels(live))
     interior = Interior(Z, part.rows, Workers(), restriction, equations)
-    steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
+    n_steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
+    work = n_steps * variables.n_directions(reach) ** 3 / 3.0
 
     def merged(values: FloatArray) -> DualSolution:
         alpha = start.alpha.copy()
@@ -246,9 +259,9 @@ def _round(
     for eagerness in EAGERNESS:
         found.append(merged(interior.snapped(eagerness)))
         if found[-1].converged:
-            return found[-1], True, steps
+            return _Round(found[-1], True, n_steps, work)
     best = min(found, key=lambda solution: solution.dual)
-    return best, best is not start, steps
+    return _Round(best, best is not start, n_steps, work)
 
 
 def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
