@@ -3,7 +3,7 @@
     python benchmarks/convergence.py --jobs 2                 # all data sets, some hours
     python benchmarks/convergence.py --data wine vehicle      # some of them
     python benchmarks/convergence.py --quick                  # iris and wine, C = 1 and 100
-    python benchmarks/convergence.py --every 7                # the first case and each 7th from there
+    python benchmarks/convergence.py --every 7                # one case in seven
     python benchmarks/convergence.py --log FILE               # what is in FILE is not run again
 
 Every data set raw, with each feature in 0..1 and standardised; kernels linear, RBF with gamma
