@@ -48,7 +48,7 @@ PIECE_ENTRIES = 2**15
 PRODUCT_ENTRIES = 2**17
 # With more columns than this their products are not formed: one symmetric product per pair of
 # labels does the same.
-MANY_COLUMNS = 48
+MANY_COLUMNS = 72
 # How much of the way to the boundary a step goes.
 NEARLY = 0.99
 # A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
