@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Processes that run tests side by side share the cores. With a thread for every core in each of
+# them, BLAS, OpenMP and PyTorch spend most of the time waiting for threads that do not run. Read
+# when these libraries are loaded, which is after this file, and by what the tests start. Tests of
+# several threads ask for them.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, share)))
+
 # The same examples in every run, so that a failure is the change under test and nothing else.
 # HYPOTHESIS_PROFILE=search looks for new ones.
 settings.register_profile(

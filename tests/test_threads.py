@@ -26,6 +26,12 @@ def blas_threads() -> int:
     return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
 
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="one process has all cores")
+def test_processes_that_run_tests_share_the_cores():
+    """Had NumPy been loaded before the settings of all tests, each would take all of them."""
+    assert blas_threads() <= int(os.environ["OMP_NUM_THREADS"])
+
+
 def test_the_limit_holds_until_the_last_holder_leaves():
     with threadpool_limits(2, user_api="blas"):
         first, second = ExitStack(), ExitStack()
