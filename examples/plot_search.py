@@ -17,8 +17,9 @@ from musvm.datasets import load_digits_universum
 digits = load_digits_universum(classes=(1, 3, 5, 8, 9), n_per_class=20, m=150, random_state=0)
 X, y, U = digits.data, digits.target, digits.universum
 grid = {"Cs": [1, 10, 100], "gammas": [1 / 32, 1 / 8, 1 / 2], "deltas": [0, 0.05, 0.1, 0.2]}
+two_steps = {**grid, "universum_weights": ["balanced"], "n_steps": 2}
 
-search = UniversumSVCCV(**grid, universum_weights=["balanced"], n_steps=2).fit(X, y, universum=U)
+search = UniversumSVCCV(**two_steps).fit(X, y, universum=U)
 print("chosen:", {name: search.best_params_[name] for name in ("C", "gamma", "delta")})
 print("leave-one-out error, estimated:", round(search.best_score_, 4))
 print(search.comparison_.decision)
@@ -55,11 +56,11 @@ plt.show()
 #
 # "span" and "span-2016" are bounds computed from the solution. "loo-estimate" follows each removal
 # of a point linearly. "loo" is the exact leave-one-out error, 5 five-fold cross-validation. All
-# judge the same grid.
+# judge the cells of the search above.
 
 print(f"{'criterion':13s} {'C':>5s} {'gamma':>6s} {'delta':>6s} {'score':>6s} {'test error':>11s}")
 for criterion in ("span-2016", "span", "loo-estimate", "loo", 5):
-    model = UniversumSVCCV(**grid, criterion=criterion).fit(X, y, universum=U)
+    model = UniversumSVCCV(**two_steps, criterion=criterion).fit(X, y, universum=U)
     chosen = model.best_params_
     delta = f"{chosen['delta']:.2f}" if model.universum_helps_ else "none"
     test_error = 1 - model.score(digits.data_test, digits.target_test)
