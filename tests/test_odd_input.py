@@ -35,11 +35,13 @@ def assert_sound(clf: UniversumSVC, points=X) -> None:
     np.testing.assert_allclose(clf.dual_coef_.sum(axis=0), 0, atol=1e-9 * clf.model_.caps.max())
 
 
-def refused(message: str, *args, **kwargs):
-    """Fitting raises a ValueError with the message, in one sentence."""
-    parameters = kwargs.pop("parameters", {})
-    with pytest.raises(ValueError, match=message):
-        UniversumSVC(**parameters).fit(*args, **kwargs)
+def refusal(*args, parameters=None, **kwargs) -> str:
+    """The words with which these data, or parameters, are refused."""
+    try:
+        UniversumSVC(**(parameters or {})).fit(*args, **kwargs)
+    except ValueError as error:
+        return str(error)
+    return "They are not refused."
 
 
 # ---------------------------------------------------------------------------------------------
@@ -52,13 +54,13 @@ def test_values_that_are_not_finite(value, make):
     bad, bad_universum, weight = X.copy(), U.copy(), np.ones(30)
     bad[3, 1] = bad_universum[2, 0] = weight[5] = value
     kind = "NaN" if np.isnan(value) else "infinity"
-    refused(f"Input X contains {kind}", make(bad), Y)
-    refused(f"Input universum contains {kind}", X, Y, universum=make(bad_universum))
-    refused(f"Input universum contains {kind}", X, Y, universum=(U, make(bad_universum)))
-    refused(f"Input sample_weight contains {kind}", X, Y, sample_weight=weight)
+    assert f"Input X contains {kind}" in refusal(make(bad), Y)
+    assert f"Input universum contains {kind}" in refusal(X, Y, universum=make(bad_universum))
+    assert f"Input universum contains {kind}" in refusal(X, Y, universum=(U, make(bad_universum)))
+    assert f"Input sample_weight contains {kind}" in refusal(X, Y, sample_weight=weight)
     labels = Y.astype(float)
     labels[4] = value
-    refused(f"Input y contains {kind}", X, labels)
+    assert f"Input y contains {kind}" in refusal(X, labels)
     clf = UniversumSVC().fit(X, Y)
     for method in ("predict", "decision_function", "projections", "universum_score"):
         with pytest.raises(ValueError, match=f"Input X contains {kind}"):
@@ -66,11 +68,13 @@ def test_values_that_are_not_finite(value, make):
 
 
 def test_wrong_shapes():
-    refused("inconsistent numbers of samples", X, Y[:-1])
-    refused("Expected 2D array, got 1D array", X[0], Y)
-    refused("y should be a 1d array", X, np.column_stack([Y, Y]))
-    refused(r"sample_weight.shape == \(29,\), expected \(30,\)", X, Y, sample_weight=np.ones(29))
-    refused("minimum of 1 is required", np.empty((0, 4)), [])
+    assert "inconsistent numbers of samples" in refusal(X, Y[:-1])
+    assert "Expected 2D array, got 1D array" in refusal(X[0], Y)
+    assert "y should be a 1d array" in refusal(X, np.column_stack([Y, Y]))
+    assert "sample_weight.shape == (29,), expected (30,)" in refusal(
+        X, Y, sample_weight=np.ones(29)
+    )
+    assert "minimum of 1 is required" in refusal(np.empty((0, 4)), [])
 
 
 @pytest.mark.parametrize(
@@ -89,16 +93,16 @@ def test_wrong_shapes():
     ],
 )
 def test_universum_of_the_wrong_shape(universum, message):
-    refused(re.escape(message), X, Y, universum=universum)
+    assert message in refusal(X, Y, universum=universum)
 
 
 def test_universum_with_other_columns():
     frame = pd.DataFrame(X, columns=list("abcd"))
     other = pd.DataFrame(U, columns=list("abce"))
-    message = r"names of the columns of X, in the same order: column 3 is 'd' in X, but 'e' in univ"
-    refused(message, frame, Y, universum=other)
+    message = "names of the columns of X, in the same order: column 3 is 'd' in X, but 'e' in univ"
+    assert message in refusal(frame, Y, universum=other)
     swapped = pd.DataFrame(U, columns=list("bacd"))
-    refused("in the same order", frame, Y, universum=swapped)
+    assert "in the same order" in refusal(frame, Y, universum=swapped)
     UniversumSVC().fit(frame, Y, universum=U)
     UniversumSVC().fit(X, Y, universum=swapped)
 
@@ -153,15 +157,15 @@ def test_parameters_out_of_range(name, value):
 
 
 def test_one_class():
-    refused("number of classes has to be greater than one; got 1 class", X, np.zeros(30))
+    assert "number of classes has to be greater than one; got 1 class" in refusal(X, np.zeros(30))
     marked = np.where(Y == 2, -1, 0)
-    refused("got 1 class", X, marked, parameters={"universum_label": -1})
+    assert "got 1 class" in refusal(X, marked, parameters={"universum_label": -1})
     everything = np.full(30, -1)
-    refused("only the universum label", X, everything, parameters={"universum_label": -1})
+    assert "only the universum label" in refusal(X, everything, parameters={"universum_label": -1})
 
 
 def test_continuous_labels():
-    refused("Unknown label type", X, X[:, 0])
+    assert "Unknown label type" in refusal(X, X[:, 0])
 
 
 def test_class_of_one_sample():
@@ -227,13 +231,15 @@ def test_universum_label_among_objects_of_another_type():
 
 
 def test_labels_of_mixed_types():
-    refused("y mixes strings with labels of other types", X, np.array(["a", 1, 2], dtype=object)[Y])
+    assert "y mixes strings with labels of other types" in refusal(
+        X, np.array(["a", 1, 2], dtype=object)[Y]
+    )
 
 
 def test_universum_label_that_became_a_string():
     y = np.r_[np.array(["a", "b"])[Y % 2], [-1] * 12]
     message = "universum_label=-1 matches no label, but y has '-1': set universum_label='-1'"
-    refused(message, np.vstack([X, U]), y, parameters={"universum_label": -1})
+    assert message in refusal(np.vstack([X, U]), y, parameters={"universum_label": -1})
 
 
 def test_universum_label_that_is_absent_leaves_the_plain_svm_and_says_so():
@@ -243,7 +249,9 @@ def test_universum_label_that_is_absent_leaves_the_plain_svm_and_says_so():
 
 
 def test_universum_in_both_forms():
-    refused("in one of the two forms", X, Y, universum=U, parameters={"universum_label": 2})
+    assert "in one of the two forms" in refusal(
+        X, Y, universum=U, parameters={"universum_label": 2}
+    )
     clf = UniversumSVC(universum_label=9).fit(X, Y, universum=U)
     assert clf.objective_ == UniversumSVC().fit(X, Y, universum=U).objective_
 
@@ -255,25 +263,26 @@ def test_universum_in_both_forms():
 def test_negative_weights():
     weight = np.ones(30)
     weight[3] = -1
-    refused("Negative values in data passed to `sample_weight`", X, Y, sample_weight=weight)
-    refused("class_weight must hold finite", X, Y, parameters={"class_weight": {0: -1.0}})
-    refused("class_weight must hold finite", X, Y, parameters={"class_weight": {0: np.nan}})
+    assert "Negative values in data passed to `sample_weight`" in refusal(
+        X, Y, sample_weight=weight
+    )
+    assert "class_weight must hold finite" in refusal(X, Y, parameters={"class_weight": {0: -1.0}})
+    assert "class_weight must hold finite" in refusal(
+        X, Y, parameters={"class_weight": {0: np.nan}}
+    )
 
 
 def test_class_that_loses_all_weight():
-    refused(
-        r"weights of all samples are zero in class\(es\) \[1\]", X, Y, sample_weight=1.0 * (Y != 1)
+    assert "weights of all samples are zero in class(es) [1]" in refusal(
+        X, Y, sample_weight=1.0 * (Y != 1)
     )
-    refused(
-        r"weights of all samples are zero in class\(es\) \[2\]",
-        X,
-        Y,
-        parameters={"class_weight": {2: 0.0}},
+    assert "weights of all samples are zero in class(es) [2]" in refusal(
+        X, Y, parameters={"class_weight": {2: 0.0}}
     )
 
 
 def test_weight_of_a_class_that_is_not_there():
-    refused("not in class_weight", X, Y, parameters={"class_weight": {"a": 1.0}})
+    assert "not in class_weight" in refusal(X, Y, parameters={"class_weight": {"a": 1.0}})
 
 
 def test_rows_of_weight_zero_are_left_out():
@@ -346,8 +355,8 @@ def test_extreme_C(kernel, C):
 
 @pytest.mark.parametrize("C", [1e308, 1e200])
 def test_C_or_weights_beyond_what_can_be_added_up(C):
-    refused("too much to compute with", X, Y, parameters={"C": C})
-    refused("too much to compute with", X, Y, sample_weight=np.full(30, C))
+    assert "too much to compute with" in refusal(X, Y, parameters={"C": C})
+    assert "too much to compute with" in refusal(X, Y, sample_weight=np.full(30, C))
 
 
 @pytest.mark.parametrize("scale", [1e20, 1e40, 1e100])
@@ -367,7 +376,7 @@ def test_linear_kernels_are_refused_on_every_path_where_doubles_end(solver):
     expected = UniversumSVC(**parameters).fit(X, Y).objective_
     taken = UniversumSVC(C=1e-40, **parameters).fit(1e20 * X, Y).objective_
     assert taken * 1e40 == pytest.approx(expected, rel=2e-4)
-    refused("scale the features", 1e160 * X, Y, parameters=parameters)
+    assert "scale the features" in refusal(1e160 * X, Y, parameters=parameters)
 
 
 def test_class_names_that_are_no_text():
@@ -511,24 +520,24 @@ def test_lists():
 
 
 def test_precomputed_kernel_with_a_separate_universum():
-    refused(
-        r"pass as X the \(n \+ m\) x \(n \+ m\) kernel matrix .* universum_label",
-        linear_kernel(X),
-        Y,
-        universum=linear_kernel(U, X),
-        parameters={"kernel": "precomputed"},
+    said = refusal(
+        linear_kernel(X), Y, universum=linear_kernel(U, X), parameters={"kernel": "precomputed"}
+    )
+    assert re.search(
+        r"pass as X the \(n \+ m\) x \(n \+ m\) kernel matrix .* universum_label", said
     )
 
 
 def test_precomputed_kernel_that_is_not_square():
     parameters = {"kernel": "precomputed"}
-    refused(r"must be square, got shape \(30, 4\)", X, Y, parameters=parameters)
+    assert "must be square, got shape (30, 4)" in refusal(X, Y, parameters=parameters)
 
 
 def test_precomputed_kernel_that_is_not_symmetric():
     K = linear_kernel(X)
     K[3, 4] += 0.5
-    refused("not symmetric: .* differ by 0.5", K, Y, parameters={"kernel": "precomputed"})
+    said = refusal(K, Y, parameters={"kernel": "precomputed"})
+    assert re.search("not symmetric: .* differ by 0.5", said)
 
 
 def test_precomputed_kernel_in_single_precision():
@@ -573,7 +582,7 @@ def test_semidefinite_kernels_do_not_warn():
 
 
 def test_kernel_that_overflows():
-    refused(
-        "NaN or infinite values: scale", X * 1e150, Y, parameters={"kernel": "poly", "gamma": 1}
+    assert "NaN or infinite values: scale" in refusal(
+        X * 1e150, Y, parameters={"kernel": "poly", "gamma": 1}
     )
-    refused("pass gamma as a number", X * 1e200, Y)
+    assert "pass gamma as a number" in refusal(X * 1e200, Y)

@@ -146,12 +146,16 @@ def read_all(path):
         return {name: source.read(name) for name in source.names}
 
 
-def refused(path, match):
-    """Opening and reading all of `path` is refused, in a message that names it and a remedy."""
-    with pytest.raises(ArchiveError, match=match) as caught:
+def refusal(path) -> str:
+    """What is wrong with the archive `path`, of a message that names it and a remedy besides."""
+    try:
         read_all(path)
-    assert path.name in str(caught.value)
-    assert "fresh copy" in str(caught.value)
+    except ArchiveError as error:
+        message = str(error)
+        assert path.name in message
+        assert "fresh copy" in message
+        return message
+    return "It is not refused."
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_names_that_leave_the_archive_are_refused(tmp_path, name):
         info = zipfile.ZipInfo("x")
         info.filename = name
         archive.writestr(info, b"")
-    refused(path, "points outside the archive")
+    assert "points outside the archive" in refusal(path)
 
 
 def test_links_in_archives_are_refused(tmp_path):
@@ -173,7 +177,7 @@ def test_links_in_archives_are_refused(tmp_path):
         info = zipfile.ZipInfo("link")
         info.external_attr = 0o120777 << 16
         archive.writestr(info, b"/etc/passwd")
-    refused(path, "symbolic link")
+    assert "symbolic link" in refusal(path)
 
 
 def test_links_out_of_folders_are_refused(tmp_path):
@@ -188,9 +192,9 @@ def test_links_out_of_folders_are_refused(tmp_path):
 
 
 def test_bombs_are_refused(tmp_path):
-    refused(write_zip(tmp_path / "a.zip", {"big": bytes(1001)}), "declares 1,001 bytes")
+    assert "declares 1,001 bytes" in refusal(write_zip(tmp_path / "a.zip", {"big": bytes(1001)}))
     many = {f"{index}": bytes(1000) for index in range(3)}
-    refused(write_zip(tmp_path / "b.zip", many), "declares 3,000 bytes unpacked")
+    assert "declares 3,000 bytes unpacked" in refusal(write_zip(tmp_path / "b.zip", many))
     with pytest.raises(ArchiveError, match="larger than 1,000 bytes"):
         open_source(write_folder(tmp_path / "f", {"big": bytes(1001)}), **LIMITS).read("f/big")
 
@@ -201,7 +205,7 @@ def test_a_bomb_that_lies_about_its_size_is_refused(tmp_path):
     size = (100_000).to_bytes(4, "little")
     assert content.count(size) == 2, "the size stands in the member's header and the directory"
     path.write_bytes(content.replace(size, (10).to_bytes(4, "little")))
-    refused(path, "corrupted")
+    assert "corrupted" in refusal(path)
 
 
 def test_encrypted_members_are_refused(tmp_path):
@@ -209,7 +213,7 @@ def test_encrypted_members_are_refused(tmp_path):
     content = bytearray(path.read_bytes())
     content[content.rindex(b"PK\x01\x02") + 8] |= 1  # the flag in the central directory
     path.write_bytes(content)
-    refused(path, "encrypted")
+    assert "encrypted" in refusal(path)
 
 
 def test_members_of_the_same_name_are_refused(tmp_path):
@@ -218,7 +222,7 @@ def test_members_of_the_same_name_are_refused(tmp_path):
         archive.writestr("a", b"1")
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a", b"2")
-    refused(path, "the same name")
+    assert "the same name" in refusal(path)
 
 
 def test_truncated_archives_are_refused(tmp_path):
@@ -226,7 +230,7 @@ def test_truncated_archives_are_refused(tmp_path):
     content = path.read_bytes()
     for size in (0, 1, 30, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:size])
-        refused(path, "not a complete zip archive")
+        assert "not a complete zip archive" in refusal(path)
 
 
 @settings(max_examples=60)
