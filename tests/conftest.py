@@ -37,6 +37,27 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 REPOSITORY = Path(__file__).parents[1]
 
+# The files that take longest, the longest first. A process that runs tests takes a file at a time;
+# were these among the last, the others would have nothing left to do beside them.
+LONG_FILES = (
+    "test_docs.py",
+    "search/test_cv.py",
+    "cli/test_transcript.py",
+    "report/test_in_browser.py",
+    "report/test_report.py",
+    "search/test_cluster.py",
+    "solvers/test_in_play.py",
+    "experiments/test_demo.py",
+    "test_fuzz.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, the others as they were collected."""
+    rank = {REPOSITORY / "tests" / name: number for number, name in enumerate(LONG_FILES)}
+    assert all(path.is_file() for path in rank), "LONG_FILES names a file that is not there"
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
