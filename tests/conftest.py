@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 # Processes that run tests side by side share the cores. With a thread for every core in each of
 # them, BLAS, OpenMP and PyTorch spend most of the time waiting for threads that do not run. Read
@@ -67,3 +69,10 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("no data sets: set MUSVM_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture
+def two_blas_threads() -> Iterator[None]:
+    """For a test that compares processes: others have one thread, and must not need to."""
+    with threadpool_limits(2, user_api="blas"):
+        yield

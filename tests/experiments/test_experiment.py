@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from musvm.experiments import store as storage
 from musvm.experiments import tables
@@ -31,7 +32,8 @@ def table2(folder, experiment=EXPERIMENT, **options):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    return table2(tmp_path_factory.mktemp("uninterrupted"))
+    with threadpool_limits(2, user_api="blas"):  # other processes have one
+        return table2(tmp_path_factory.mktemp("uninterrupted"))
 
 
 def test_a_run_that_failed_half_way_continues(uninterrupted, tmp_path):

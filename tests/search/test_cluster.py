@@ -11,6 +11,7 @@ import signal
 import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ U = rng.normal(size=(M, 8))
 def fitted(**parameters) -> UniversumSVCCV:
     search = UniversumSVCCV([0.1, 1.0, 10.0], gammas=[0.05, 0.2], deltas=[0, 0.1], **parameters)
     return search.fit(X, Y, universum=U)
+
+
+@cache
+def serial(criterion) -> UniversumSVCCV:
+    """What all clusters are compared with."""
+    return fitted(criterion=criterion)
 
 
 def assert_identical(found: UniversumSVCCV, expected: UniversumSVCCV) -> None:
@@ -62,12 +69,13 @@ def dask_client(request):
             yield client
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.filterwarnings("ignore::UserWarning:distributed")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_dask(dask_client, criterion):
     with joblib.parallel_config(backend="dask"):
         found = fitted(criterion=criterion)
-    assert_identical(found, fitted(criterion=criterion))
+    assert_identical(found, serial(criterion))
 
 
 def killing_one_worker(folder: Path) -> Callable[..., Any]:
@@ -90,13 +98,14 @@ def killing_one_worker(folder: Path) -> Callable[..., Any]:
     return fit_cell
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("dask_client", [1], indirect=True, ids=["one thread"])
 @pytest.mark.parametrize("criterion", ["loo-estimate", 3], ids=str)
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no SIGKILL")
 @pytest.mark.filterwarnings("ignore::UserWarning:distributed")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_worker_that_is_killed_changes_nothing(dask_client, criterion, tmp_path, monkeypatch):
-    expected = fitted(criterion=criterion)
+    expected = serial(criterion)
     n_workers = len(dask_client.scheduler_info()["workers"])
     monkeypatch.setattr(run, "fit_cell", killing_one_worker(tmp_path))
     with joblib.parallel_config(backend="dask"):
@@ -141,11 +150,11 @@ def ray_cluster():
         ray.shutdown()
 
 
-@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.usefixtures("ray_cluster", "two_blas_threads")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_ray(criterion):
     with joblib.parallel_config(backend="ray"):
         found = fitted(criterion=criterion)
-    assert_identical(found, fitted(criterion=criterion))
+    assert_identical(found, serial(criterion))

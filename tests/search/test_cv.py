@@ -382,6 +382,7 @@ def test_a_score_that_is_no_number_is_refused(score):
         make_search(scoring=lambda *_: score).fit(X, Y, universum=U)
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_scores_resume_and_do_not_depend_on_the_workers(tmp_path):
     first = make_search(scoring="f1_macro", memory=tmp_path).fit(X, Y, universum=U)
     again = make_search(scoring="f1_macro", memory=tmp_path).fit(X, Y, universum=U)
@@ -650,6 +651,7 @@ def test_folds_of_many_points_are_fitted_without_a_gram_matrix(kernel, monkeypat
     )
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_folds_of_many_points_resume_and_do_not_depend_on_the_workers(monkeypatch, tmp_path):
     monkeypatch.setattr(cv, "GRAM_LIMIT", 10)
     first = make_search(memory=str(tmp_path)).fit(X, Y, universum=U)
@@ -771,7 +773,8 @@ def test_cells_that_did_not_converge_are_named():
 
 @pytest.fixture(scope="module")
 def serial() -> UniversumSVCCV:
-    return make_search(universum_weights=["balanced", 1.0]).fit(X, Y, universum=U)
+    with threadpool_limits(2, user_api="blas"):  # other processes have one
+        return make_search(universum_weights=["balanced", 1.0]).fit(X, Y, universum=U)
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
