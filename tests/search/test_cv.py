@@ -733,7 +733,7 @@ def test_every_entry_of_a_gram_matrix_is_computed_once(criterion):
     ("Cs", "delta", "criterion"),
     [
         ([0.1, 10.0], 0.1, "loo-estimate"),  # the most of these, by far
-        ([0.1], 0.0, "loo-estimate"),  # where all labels of a universum point are free
+        ([0.1, 10.0], 0.0, "loo-estimate"),  # where all labels of a universum point are free
         ([0.1, 10.0], 0.1, "span"),
     ],
 )
