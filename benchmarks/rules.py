@@ -215,7 +215,8 @@ def not_larger(cells: Cells, plain: int, universum: int) -> bool:
 
 def as_the_package(cells: Cells, plain: int, universum: int) -> bool:
     margins = [cells.margins[plain], cells.margins[universum]]
-    return default.is_gain(margins, [m <= 0 for m in margins], np.ones(len(margins[0])))
+    wrong, weight = [m <= 0 for m in margins], np.ones(len(margins[0]))
+    return default.Change.of(margins, wrong, weight).is_gain
 
 
 @dataclass(frozen=True)

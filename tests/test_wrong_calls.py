@@ -21,6 +21,7 @@ from musvm import (
     make_universum_pipeline,
     verify,
 )
+from musvm.search import rule
 from musvm.universum import WithUniversum
 
 rng = np.random.default_rng(0)
@@ -165,10 +166,10 @@ def test_comparison_and_verification_are_printed_as_tables():
     assert "universum_weight" not in plain
     assert universum.split()[2] == f"{found.universum.error:.2%}"
     assert f"universum_weight={found.universum.params['universum_weight']:.4g}" in universum
-    change = 100 * found.difference
     assert words[0] == f"Errors are the {found.criterion}."
-    assert words[1].startswith(f"The change is {change:+.2f} ± {100 * found.standard_error:.2f}")
-    assert words[2] == found.decision
+    assert words[1] == rule.IN_WORDS
+    assert words[2].lower() == f"{found.change}."
+    assert words[3:] == [found.decision]
     assert repr(found) == str(found)
     checked = verify(search, X, Y, universum=U)
     _, objective, gap, relative, infeasibility, verdict = str(checked).splitlines()

@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from musvm._input.tensors import FloatArray
+from musvm._pyplot import pyplot_for
 from musvm.projections import Projections, encode, project
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ such arrays, default=None
         display : ProjectionHistogramDisplay
             The display itself.
         """
-        pyplot = _import_pyplot()
+        pyplot = pyplot_for("ProjectionHistogramDisplay")
         models = list(self.models.values())
         grid = _Grid.of(models)
         edges = bin_edges(models, bins)
@@ -515,13 +516,3 @@ def _heights(values: FloatArray, edges: FloatArray, density: bool) -> FloatArray
     """Points per bin, or their density; points outside the edges count in the total."""
     counts = np.histogram(values, edges)[0]
     return counts / (max(len(values), 1) * np.diff(edges)) if density else counts
-
-
-def _import_pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as pyplot
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "ProjectionHistogramDisplay needs matplotlib: pip install 'musvm[plot]'"
-        ) from error
-    return pyplot

@@ -28,6 +28,8 @@ from scipy.stats import rankdata
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array, column_or_1d
 
+from musvm._pyplot import pyplot_for
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -251,7 +253,7 @@ class OSCRDisplay:
             The same object.
         """
         if ax is None:
-            ax = _new_axes()
+            return self.plot(pyplot_for("OSCRDisplay").subplots(layout="constrained")[1], **line)
         area = None if self.oscr is None else f"OSCR = {self.oscr:.2f}"
         label = f"{self.name} ({area})" if self.name and area else self.name or area
         [self.line_] = ax.plot(self.fpr, self.ccr, **{"label": label, **line})
@@ -262,12 +264,3 @@ class OSCRDisplay:
             ax.legend(loc="lower right")
         self.ax_, self.figure_ = ax, ax.figure  # type: ignore[assignment]
         return self
-
-
-def _new_axes() -> Axes:
-    try:
-        import matplotlib.pyplot as plt
-    except ModuleNotFoundError as error:
-        message = "OSCRDisplay needs matplotlib: pip install 'musvm[plot]'"
-        raise ModuleNotFoundError(message, name=error.name) from error
-    return plt.subplots(layout="constrained")[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -35,8 +36,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC, UniversumSVCCV, _progress, loo_error
-from musvm.search import cv, memory, run, steps
-from musvm.search.rule import best_plain, best_with_universum, is_gain, paired, soft_errors
+from musvm.search import cv, memory, rule, run, steps
+from musvm.search.comparison import Comparison, Opinion
+from musvm.search.rule import Change, best_plain, best_with_universum, paired, soft_errors
 from musvm.solvers import choose
 from musvm.universum import random_average
 
@@ -238,8 +240,12 @@ def test_without_universum_there_is_no_step_b():
     assert comparison.difference is None
     assert comparison.chosen is comparison.plain
     assert comparison.gained.tolist() == comparison.lost.tolist() == []
+    assert comparison.decision == "No universum was given."
     weightless = make_search(universum_weights=[0.0]).fit(X, Y, universum=U)
     assert set(weightless.results_["step"]) == {"a"}
+    assert weightless.comparison_.decision == (
+        "The universum was not tried: no weight but 0 was searched."
+    )
 
 
 def test_repeated_and_unsorted_values_do_not_matter():
@@ -274,6 +280,12 @@ def test_the_summary_is_that_of_the_chosen_cell(criterion):
     )
     assert comparison.uses_universum == search.universum_helps_
     assert comparison.chosen.error == search.best_score_
+    soft = soft_errors(comparison.universum.margins) - soft_errors(comparison.plain.margins)
+    assert comparison.soft_difference == pytest.approx(soft.mean())
+    assert comparison.soft_standard_error == pytest.approx(soft.std(ddof=1) / np.sqrt(n))
+    figures = comparison.as_dict()
+    assert figures["soft_difference"] == comparison.soft_difference
+    assert figures["soft_standard_error"] == comparison.soft_standard_error
 
 
 # ---------------------------------------------------------------------------------------------
@@ -325,11 +337,16 @@ def test_scores_are_those_of_a_loop_over_the_folds(scoring, labels):
         )
     assert search.universum_helps_ == (comparison.universum.score > comparison.plain.score + 1e-9)
     assert search.best_score_ == comparison.chosen.score == results["score"][search.best_index_]
+    before, after = comparison.plain.score, comparison.universum.score
+    change = f"goes from {before:.4g} to {after:.4g} with the universum"
+    same = f"is {before:.4g} without the universum and with it"
     assert comparison.decision == (
-        f"The mean score of the folds goes from {comparison.plain.score:.4g} to "
-        f"{comparison.universum.score:.4g} with the universum, which is "
-        f"{'used' if search.universum_helps_ else 'left out'}."
+        f"The mean score of the folds {same if abs(after - before) < 1e-9 else change}, "
+        f"the universum is {'used' if search.universum_helps_ else 'left out'}."
     )
+    head, *lines = str(comparison).splitlines()
+    assert head.split()[:2] == ["score", "error"]
+    assert [line.split()[2] for line in lines[:2]] == [f"{before:.4g}", f"{after:.4g}"]
 
 
 def test_a_score_chooses_another_model_than_the_error():
@@ -485,7 +502,7 @@ def test_a_universum_must_gain_in_both_errors_or_half_a_standard_error_in_the_so
 
     def used(soft, wrong=same, plain_wrong=same):
         margins = np.log(1 / np.asarray(soft) - 1) / 2  # the inverse of the soft error
-        return is_gain((plain, margins), (plain_wrong, wrong), weight)
+        return Change.of((plain, margins), (plain_wrong, wrong), weight).is_gain
 
     assert used([0.19, 0.6])  # -0.105 against 0.5 * 0.205
     assert not used([0.21, 0.6])  # -0.095 against 0.5 * 0.195
@@ -508,14 +525,81 @@ def test_models_that_differ_by_the_noise_of_the_solver_are_equal():
     assert best_with_universum(results, "soft_error") == 2
     weight, right = np.ones(50), np.zeros(50, dtype=bool)
     margins = np.linspace(-1.0, 2.0, 50)
-    assert not is_gain((margins, margins + noise), (right, right), weight)
+    assert not Change.of((margins, margins + noise), (right, right), weight).is_gain
     # What is more than noise decides as ever, and so do counts, however small their difference.
     results["soft_error"][[1, 3]] -= 1e-3
     assert best_plain(results, "soft_error") == 1
     assert best_with_universum(results, "soft_error") == 3
     results["criterion"][1] -= noise
     assert best_plain(results, "criterion") == 1
-    assert is_gain((margins, margins + 1e-2), (right, right), weight)
+    assert Change.of((margins, margins + 1e-2), (right, right), weight).is_gain
+
+
+def compared(plain, universum):
+    """The comparison of two models with these margins at the points left out."""
+    margins = [np.asarray(values, dtype=float) for values in (plain, universum)]
+    rows = np.arange(len(margins[0]))
+    wrong = [values <= 0 for values in margins]
+    opinion = Opinion("error", margins, wrong, np.ones(len(rows)), rows, rows)
+    params = [{"C": 1.0, "universum_weight": weight, "delta": 0.0} for weight in (0, 1)]
+    return Comparison.of(opinion, [0, 1], params)
+
+
+@pytest.mark.parametrize(
+    ("plain", "universum", "reason"),
+    [
+        ([0.0, 0.0], [0.66, -0.2], "and the error falls as well: the universum is used."),
+        ([1.0, 1.0], [2.0, 0.95], "more than half of that: the universum is used."),
+        (
+            [0.5, 0.5], [0.9, 0.3],
+            "less than half of that, and the error does not fall: the universum is left out.",
+        ),
+        ([0.5, 0.5], [0.5, 0.5], "no more than the solver leaves open: the universum is left out."),
+        ([0.5, 0.5], [0.4, 0.4], "standard error of 0.00: the universum is left out."),
+    ],
+)  # fmt: skip
+def test_the_decision_gives_its_figures_and_its_reason(plain, universum, reason):
+    found = compared(plain, universum)
+    assert found.decision.endswith(reason)
+    change, error = 100 * found.soft_difference, 100 * found.soft_standard_error
+    assert f"changes by {change:+.2f} points, with a standard error of {error:.2f}" in (
+        found.decision
+    )
+    assert found.decision in str(found)
+    assert found.decision in found._repr_html_()
+    assert rule.IN_WORDS in str(found)
+
+
+def test_models_that_agree_everywhere_are_not_said_to_differ_by_nothing_for_certain():
+    found = compared([0.5, 0.5, -1.0], [0.9, 0.4, -1.0])
+    assert (found.difference, found.standard_error) == (0, 0)
+    assert found.change == "the two models disagree on no point"
+    assert "0.00 ± 0.00" not in str(found)
+    assert "The two models disagree on no point." in str(found)
+    other = compared([0.5, 0.5, -1.0], [0.9, 0.4, 1.0])
+    assert other.change == (
+        "the error changes by -33.33 points, with a standard error of 33.33: 1 gained, 0 lost"
+    )
+
+
+def test_the_words_on_the_soft_error_are_those_of_its_formula():
+    values = soft_errors(np.array([0.0, 1.0, -1.0]))
+    assert re.findall(r"0\.\d+", rule.IN_WORDS) == [f"{value:.2g}" for value in values]
+
+
+def test_the_plot_of_a_comparison_is_a_figure_that_notebooks_show():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    found = compared([0.5, 0.5, -1.0], [0.9, 0.4, 1.0])
+    before = plt.get_fignums()
+    ax = found.plot()
+    try:
+        assert set(plt.get_fignums()) - set(before) == {ax.figure.number}
+        assert plt.gcf() is ax.figure
+        assert found.plot(ax=ax) is ax
+        assert len(plt.get_fignums()) == len(before) + 1
+    finally:
+        plt.close(ax.figure)
 
 
 @pytest.mark.parametrize("method", ["span", "span-2016"])

@@ -72,10 +72,9 @@ def _comparison_in_words(comparison: dict[str, Any]) -> dict[str, str]:
     if universum is None:
         return {"error": f"{plain['error']:.2%}, the {comparison['criterion']}"}
     return {
-        "error": f"{plain['error']:.2%} without universum, {universum['error']:.2%} with it, a "
-        f"change of {100 * comparison['difference']:+.2f} +- "
-        f"{100 * comparison['standard_error']:.2f} points, the {comparison['criterion']}",
-        "decision": comparison["decision"],
+        "error": f"{plain['error']:.2%} without universum, {universum['error']:.2%} with it, the "
+        f"{comparison['criterion']}",
+        **{name: comparison[name] for name in ("change", "decision") if name in comparison},
     }
 
 

@@ -236,13 +236,16 @@ def finalists_table(comparison: Comparison) -> Table:
         )
         if name in comparison.plain.params
     ]  # fmt: skip
+    if comparison.plain.score is not None:
+        scores = [f.score for f in finalists]
+        quantities.append(column("score", scores, text.compact, "mean of the folds; what decides"))
     quantities += [
         column("error", [f.error for f in finalists], text.percent, comparison.criterion),
         column(
             "soft error",
             [f.soft_error for f in finalists],
             text.percent,
-            "every point by how clearly it is classified; what decides",
+            _what_decides(comparison),
         ),
         column(
             "right where the other is wrong",
@@ -251,6 +254,12 @@ def finalists_table(comparison: Comparison) -> Table:
     ]
     names = ["plain SVM", "MU-SVM"][: len(finalists)]
     return side_by_side("The finalists of the search", names, quantities)
+
+
+def _what_decides(comparison: Comparison) -> str:
+    """What the soft error is, and whether it decided."""
+    decides = "" if comparison.plain.score is not None else "; what decides"
+    return f"every point by how clearly it is classified{decides}"
 
 
 # ---------------------------------------------------------------------------------------------

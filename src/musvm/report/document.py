@@ -15,6 +15,7 @@ from musvm.report import content, page, sentences, text
 from musvm.report.models import Described, Fit
 from musvm.report.subject import Subject
 from musvm.search.criteria import in_words
+from musvm.search.rule import IN_WORDS as SOFT_ERROR
 
 DELTAS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -183,7 +184,7 @@ class Document:
         return {
             "sentence": sentences.search(self.subject),
             "finalists": content.finalists_table(search.comparison_),
-            "decision": search.comparison_.decision,
+            "decision": [search.comparison_.decision, SOFT_ERROR],
             "hints": search.hints_,
             "table": content.search_table(
                 search.results_, int(search.best_index_), self.subject.ranked_by

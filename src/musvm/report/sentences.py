@@ -32,15 +32,14 @@ def _outcome(subject: Subject, models: list[Described], errors: list[float], cri
     comparison = subject.search.comparison_
     plain, universum = comparison.plain, comparison.universum
     if universum is None:
-        return (
-            f"The search chose {where}. The {comparison.criterion} is {text.percent(plain.error)}."
-        )
+        untried = f" {comparison.decision}" if comparison.was_given else ""
+        error = text.percent(plain.error)
+        return f"The search chose {where}. The {comparison.criterion} is {error}.{untried}"
     chosen = "MU-SVM" if comparison.uses_universum else "plain SVM"
     return (
         f"The search chose the {chosen}, with {where}. The {comparison.criterion} is "
         f"{text.percent(plain.error)} for the best plain SVM and {text.percent(universum.error)} "
-        f"for the best MU-SVM, a difference of {100 * comparison.difference:+.1f} points with a "
-        f"standard error of {100 * comparison.standard_error:.1f}."
+        f"for the best MU-SVM; {comparison.change}. {comparison.decision}"
     )
 
 

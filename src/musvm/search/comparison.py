@@ -7,6 +7,8 @@ point's weight,
     difference      sum_i s_i d_i
     standard error  sqrt(n / (n - 1) sum_i s_i^2 (d_i - difference)^2)
 
+and the same of the soft errors, which decide (`rule.py`).
+
 Terminal, JSON, report and model file print what stands here and compute nothing of their own.
 """
 
@@ -19,7 +21,8 @@ from typing import Any
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._messages import aligned, html_table
-from musvm.search.rule import EQUAL, is_gain, paired, soft_errors
+from musvm._pyplot import pyplot_for
+from musvm.search.rule import EQUAL, IN_WORDS, Change, soft_errors
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Finalist:
         Share of the points, by weight, that it misclassifies when they are left out.
 
     soft_error : float
-        The same with every point counted by how clearly it is classified; what decides.
+        The same with a point of margin m when left out counted as 1 / (1 + exp(2 m)), by how
+        clearly it is classified; what decides.
 
     index : int
         Its row in `results_`.
@@ -80,7 +84,7 @@ class Finalist:
     score: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as plain numbers."""
+        """The figures as plain numbers, without those of the points."""
         figures = {"params": dict(self.params), "error": self.error, "soft_error": self.soft_error}
         return figures if self.score is None else {**figures, "score": self.score}
 
@@ -89,7 +93,8 @@ class Finalist:
 class Comparison:
     """The best models without and with universum, and what decided between them.
 
-    It is printed, and shown in a notebook, as a table of the two and sentences about them.
+    It is printed, and shown in a notebook, as a table of the two and sentences about them;
+    `as_dict` has the figures for JSON, `plot` draws the margins.
 
     Attributes
     ----------
@@ -106,7 +111,14 @@ class Comparison:
         The error with universum minus the error without; negative where it helps.
 
     standard_error : float or None
-        Standard error of `difference`, from the points on which the two disagree.
+        Standard error of `difference`, from the points on which the two disagree. 0 where they
+        disagree on none, which says little about other points.
+
+    soft_difference : float or None
+        The soft error with universum minus the one without; what decides.
+
+    soft_standard_error : float or None
+        Standard error of `soft_difference`.
 
     uses_universum : bool
         Whether the search chose the model with universum.
@@ -117,6 +129,9 @@ class Comparison:
     is_void : bool
         Whether the universum was found to be made of the training points. Points that are left
         out are still in it, so its errors mean nothing, and it is not used.
+
+    was_given : bool
+        Whether the search was given universum points, whatever weights it tried for them.
     """
 
     plain: Finalist
@@ -127,6 +142,10 @@ class Comparison:
     uses_universum: bool
     rows: IntArray = field(repr=False)
     is_void: bool = False
+    # These are unknown to model files of earlier versions.
+    soft_difference: float | None = None
+    soft_standard_error: float | None = None
+    was_given: bool = True
 
     @classmethod
     def of(
@@ -136,6 +155,7 @@ class Comparison:
         params: Sequence[dict[str, Any]],
         *,
         is_void: bool = False,
+        was_given: bool = True,
         scores: Sequence[float] | None = None,
     ) -> Comparison:
         """The comparison of the plain model, and of one with universum if there is a second."""
@@ -151,17 +171,24 @@ class Comparison:
             )
             for k in range(len(indices))
         ]
+        words, rows = opinion.words, opinion.rows
         if len(finalists) == 1:
-            return cls(finalists[0], None, opinion.words, None, None, False, opinion.rows)
-        difference, standard_error = paired(opinion.wrong, opinion.weight)
-        if scores is None:
-            gains = is_gain(opinion.margins, opinion.wrong, opinion.weight)
-        else:
-            gains = scores[1] > scores[0] + EQUAL
-        used = gains and not is_void
+            return cls(finalists[0], None, words, None, None, False, rows, was_given=was_given)
+        change = Change.of(opinion.margins, opinion.wrong, opinion.weight)
+        gains = change.is_gain if scores is None else scores[1] > scores[0] + EQUAL
         plain, universum = finalists
-        figures = difference, standard_error, used
-        return cls(plain, universum, opinion.words, *figures, opinion.rows, is_void)
+        return cls(
+            plain,
+            universum,
+            criterion=words,
+            difference=change.error,
+            standard_error=change.standard_error,
+            soft_difference=change.soft_error,
+            soft_standard_error=change.soft_standard_error,
+            uses_universum=gains and not is_void,
+            rows=rows,
+            is_void=is_void,
+        )
 
     def __repr__(self) -> str:
         """The two finalists as a table, and what decided."""
@@ -175,8 +202,9 @@ class Comparison:
         return html_table(self._rows()) + f"<p>{'<br>'.join(map(escape, self._sentences()))}</p>"
 
     def _rows(self) -> list[list[str]]:
+        score = [] if self.plain.score is None else ["score"]
         rows = [
-            ["", "error", "soft error", "parameters"],
+            ["", *score, "error", "soft error", "parameters"],
             ["without universum", *_cells(self.plain)],
         ]
         if self.universum is not None:
@@ -184,13 +212,27 @@ class Comparison:
         return rows
 
     def _sentences(self) -> list[str]:
-        sentences = [f"Errors are the {self.criterion}."]
-        if self.difference is not None and self.standard_error is not None:
-            sentences.append(
-                f"The change is {100 * self.difference:+.2f} ± {100 * self.standard_error:.2f} "
-                f"points: {len(self.gained)} gained, {len(self.lost)} lost."
-            )
+        sentences = [f"Errors are the {self.criterion}.", IN_WORDS]
+        if self.change is not None:
+            sentences.append(f"{self.change[0].upper()}{self.change[1:]}.")
         return [*sentences, self.decision]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two models are right and wrong on the same points."""
+        return len(self.gained) == len(self.lost) == 0
+
+    @property
+    def change(self) -> str | None:
+        """What becomes of the error, in words; None where there is no model with universum."""
+        if self.difference is None or self.standard_error is None:
+            return None
+        if self.agrees:
+            return "the two models disagree on no point"
+        return (
+            f"the error changes by {100 * self.difference:+.2f} points, with a standard error of "
+            f"{100 * self.standard_error:.2f}: {len(self.gained)} gained, {len(self.lost)} lost"
+        )
 
     @property
     def chosen(self) -> Finalist:
@@ -216,6 +258,8 @@ class Comparison:
     def decision(self) -> str:
         """What decided, in a sentence."""
         if self.universum is None:
+            if self.was_given:
+                return "The universum was not tried: no weight but 0 was searched."
             return "No universum was given."
         if self.is_void:
             return (
@@ -223,16 +267,31 @@ class Comparison:
                 "and its errors mean nothing; it is left out."
             )
         if self.plain.score is not None and self.universum.score is not None:
-            what = f"from {self.plain.score:.4g} to {self.universum.score:.4g} with the universum"
-            fate = "used" if self.uses_universum else "left out"
-            return f"The mean score of the folds goes {what}, which is {fate}."
-        before, after = self.plain.soft_error, self.universum.soft_error
-        verb = "falls" if after < before else "goes"
-        change = f"The soft error {verb} from {before:.2%} to {after:.2%} with the universum"
-        if self.uses_universum:
-            return f"{change}, which is used."
-        too_little = ", too little to count: it" if after < before else ", which"
-        return f"{change}{too_little} is left out."
+            before, after = self.plain.score, self.universum.score
+            if abs(after - before) <= EQUAL:
+                what = f"is {before:.4g} without the universum and with it"
+            else:
+                what = f"goes from {before:.4g} to {after:.4g} with the universum"
+            return f"The mean score of the folds {what}, {self._fate}."
+        return f"With the universum the soft error {self._soft_change}: {self._fate}."
+
+    @property
+    def _fate(self) -> str:
+        return f"the universum is {'used' if self.uses_universum else 'left out'}"
+
+    @property
+    def _soft_change(self) -> str:
+        """The difference of the soft errors with its standard error, and what the rule says."""
+        assert self.universum is not None
+        figures = self.difference, self.standard_error
+        soft_figures = self.soft_difference, self.soft_standard_error
+        if None in soft_figures:
+            return f"goes from {self.plain.soft_error:.2%} to {self.universum.soft_error:.2%}"
+        change = Change(*figures, *soft_figures)  # type: ignore[arg-type]
+        return (
+            f"changes by {100 * change.soft_error:+.2f} points, with a standard error of "
+            f"{100 * change.soft_standard_error:.2f}{change.reason}"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as plain numbers and texts, for JSON and model files."""
@@ -242,10 +301,14 @@ class Comparison:
             "universum": None if self.universum is None else self.universum.as_dict(),
             "difference": self.difference,
             "standard_error": self.standard_error,
+            "soft_difference": self.soft_difference,
+            "soft_standard_error": self.soft_standard_error,
             "gained": self.gained.tolist(),
             "lost": self.lost.tolist(),
             "uses_universum": self.uses_universum,
             "is_void": self.is_void,
+            "was_given": self.was_given,
+            "change": self.change,
             "decision": self.decision,
         }
 
@@ -266,9 +329,8 @@ class Comparison:
             The axes.
         """
         if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(5, 4), layout="constrained").subplots()
+            pyplot = pyplot_for("The plot of a comparison")
+            ax = pyplot.figure(figsize=(5, 4), layout="constrained").add_subplot()
         for finalist, name, colour in (
             (self.plain, "plain SVM", "tab:grey"),
             (self.universum, "with universum", "tab:blue"),
@@ -292,7 +354,8 @@ def _cells(finalist: Finalist) -> list[str]:
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in params.items()
     )
-    return [f"{finalist.error:.2%}", f"{finalist.soft_error:.2%}", words]
+    score = [] if finalist.score is None else [f"{finalist.score:.4g}"]
+    return [*score, f"{finalist.error:.2%}", f"{finalist.soft_error:.2%}", words]
 
 
 def _mean(values: Any, weight: FloatArray) -> float:

@@ -166,9 +166,11 @@ default='loo-estimate'
     comparison_ : Comparison
         The best models without and with universum: `plain` and `universum`, each with its
         `params`, `error` and `soft_error`; the `difference` of the errors and its
-        `standard_error`; the `criterion` that judged both, in words; the rows that only one of
+        `standard_error`; the `soft_difference` of the soft errors and its `soft_standard_error`,
+        which decide; the `criterion` that judged both, in words; the rows that only one of
         them gets right, `gained` and `lost`; `uses_universum`, and the `decision` in a sentence.
-        `plot` draws the margins of the points when left out.
+        `plot` draws the margins of the points when left out, and `as_dict` has all figures as
+        plain numbers.
 
     hints_ : list of str
         What to know before trusting the result: that the choice is optimistic, and which
@@ -205,7 +207,8 @@ default='loo-estimate'
         Whether the criterion counts the point as an error.
 
     universum_helps_ : bool
-        Whether the chosen model uses the universum.
+        Whether the chosen model uses the universum. `comparison_` tells how much it gains by it
+        on the points left out, and how sure that is.
 
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
@@ -413,7 +416,8 @@ such arrays, default=None
             cells = self._search(steps)
             self._describe(cells, grid)
             is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
-            self._choose(cells, steps, is_leak)
+            has_universum = not bool(data.is_training.all())
+            self._choose(cells, steps, has_universum=has_universum, is_leak=is_leak)
             best = cells[self.best_index_]
             fit = steps.final(best)
             progress.total = progress.done
@@ -476,7 +480,9 @@ such arrays, default=None
                 ConvergenceWarning,
             )
 
-    def _choose(self, cells: list[Cell], steps: Steps, is_leak: bool) -> None:
+    def _choose(
+        self, cells: list[Cell], steps: Steps, *, has_universum: bool, is_leak: bool
+    ) -> None:
         """Compare the finalists, choose one and set the attributes that tell of it."""
         results, column = self.results_, ranked_by(self._judge, self.scoring)
         found = best_plain(results, column), best_with_universum(results, column)
@@ -484,7 +490,9 @@ such arrays, default=None
         opinion = steps.opinion([cells[row] for row in rows], self._judge)
         params = [results["params"][row] for row in rows]
         scores = None if self.scoring is None else results["score"][rows].tolist()
-        self.comparison_ = Comparison.of(opinion, rows, params, is_void=is_leak, scores=scores)
+        self.comparison_ = Comparison.of(
+            opinion, rows, params, is_void=is_leak, was_given=has_universum, scores=scores
+        )
         for finalist in (self.comparison_.plain, self.comparison_.universum):
             if finalist is not None:
                 results["error"][finalist.index] = finalist.error
