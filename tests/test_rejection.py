@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -19,7 +21,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, loo_error
-from musvm.rejection import lower_threshold, upper_threshold
+from musvm.rejection import fewest_points, lower_threshold, upper_threshold
 from musvm.universum import WithUniversum
 
 rng = np.random.default_rng(0)
@@ -30,6 +32,8 @@ U = rng.normal(size=(40, 2)) + 2.0  # between the classes
 FOLDS = StratifiedKFold(5)
 
 
+# Data of some checks have a handful of points.
+@pytest.mark.filterwarnings("ignore:target=")
 @parametrize_with_checks(
     [
         RejectingClassifier(UniversumSVC(), 99),
@@ -95,6 +99,37 @@ def test_a_target_that_so_few_points_cannot_promise_makes_the_threshold_infinite
     assert upper_threshold(scores, 0.9) == np.nextafter(9.0, np.inf)
     assert lower_threshold(np.empty(0), 0.5) == -np.inf
     assert upper_threshold(np.empty(0), 0.5) == np.inf
+
+
+@pytest.mark.parametrize("target", [0.01, 0.3, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_the_fewest_points_that_can_promise_a_target(target):
+    n = fewest_points(target)
+    for rule in (lower_threshold, upper_threshold):
+        assert np.isfinite(rule(np.arange(float(n)), target))
+        assert not np.isfinite(rule(np.arange(float(n - 1)), target))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": 0.99}, r"target=0\.99 takes at least 99 calibration points, and there are 60: "
+         r"all points are accepted\. So few can promise a target of at most 0\.983\.$"),
+        ({"calibration": "split", "held_back": 0.2}, "at least 19 calibration points, and there "
+         r"are 12: .* at most 0\.923\.$"),
+        ({"per_class": True, "target": 0.97}, "33 calibration points of each class, and there are "
+         r"\d+ of class \d: all points that are given 3 of 3 classes are accepted"),
+        ({"calibration": "universum", "target": 0.99}, "all points are rejected"),
+    ],
+)  # fmt: skip
+def test_a_target_that_cannot_be_promised_is_told(options, said):
+    clf = RejectingClassifier(UniversumSVC(), -1, random_state=0, **options)
+    with pytest.warns(UserWarning, match=said):
+        clf.fit(X[:60], Y[:60], universum=U[:40])
+    assert np.isinf(clf.threshold_).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.set_params(target=0.7, per_class=False).fit(X[:60], Y[:60], universum=U[:40])
+        clf.set_params(target=1.0, calibration="cv").fit(X[:60], Y[:60])  # what was asked for
 
 
 def kth(scores, target):

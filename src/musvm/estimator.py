@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
 from musvm._input.mistakes import warn_if_split, warn_if_training_points
-from musvm._input.ranges import warn_if_far_outside
+from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._input.weights import row_caps
@@ -392,7 +392,7 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
     use that form there. :func:`make_universum_pipeline` makes pipelines that transform the
     universum like the training points. scikit-learn's own `Pipeline` does so only if metadata
     routing is enabled and it is made with ``transform_input=["universum"]``; otherwise its last
-    step gets the universum as it is, and `fit` warns if that lies far outside the range of X. The
+    step gets the universum as it is, and `fit` warns if that is on another scale than X. The
     label form needs none of that, but its rows are split into folds like all others
     (:class:`UniversumSplit` keeps them), and scikit-learn takes its label for a class: score with
     :func:`make_universum_scorer`, and pass ``universum=(U,)`` instead to `cross_val_predict` and to
@@ -523,7 +523,7 @@ arrays, or a callable, default=None
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
         if self.kernel != "precomputed":
             warn_if_split(X, universum)
-            warn_if_far_outside(data)
+            warn_if_on_another_scale(data)
         elif self.fit_intercept:
             raise ValueError(
                 "fit_intercept=True needs a kernel that is not precomputed: pass the matrix with 1 "

@@ -38,6 +38,7 @@ promise holds among new points that are given that class.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Real
@@ -56,7 +57,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from musvm._input.folds import told_already
+from musvm._input.folds import told_already, warn_of_data
 from musvm._input.reading import is_universum, universum_parts
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._sklearn import (
@@ -93,6 +94,11 @@ class Calibration:
 
     def only(self, rows: NDArray[np.bool_]) -> Calibration:
         return Calibration(self.scores[rows], self.labels[rows])
+
+
+def fewest_points(target: float) -> int:
+    """The smallest n with n / (n + 1) >= target: fewer points cannot promise it."""
+    return math.ceil(1 / (1 - target) - 1e-9) - 1 if target < 1 else sys.maxsize
 
 
 def lower_threshold(scores: FloatArray, target: float) -> float:
@@ -191,7 +197,8 @@ default='auto'
     that one training point, or one fold, makes to the scores; models of fewer points mostly score
     left-out points lower, which errs on the side of accepting. With 'universum' the same is true of
     rejecting points that come from where the universum comes from. A target that n points cannot
-    promise, such as 0.95 with 10 points, makes the threshold infinite.
+    promise, such as 0.95 with 10 points, makes the threshold infinite, of which a warning tells:
+    n points can promise at most n / (n + 1).
 
     With `per_class` all of this holds among the points that are given each class.
 
@@ -392,13 +399,29 @@ such arrays, default=None
 
     def _threshold(self, calibration: Calibration) -> Any:
         rule = lower_threshold if self.calibration != "universum" else upper_threshold
-        if not self.per_class:
-            return rule(calibration.scores, self.target)
-        return np.array(
-            [
-                rule(calibration.scores[calibration.labels == label], self.target)
-                for label in self.classes_
-            ]
+        groups = [calibration.scores]
+        if self.per_class:
+            groups = [calibration.scores[calibration.labels == label] for label in self.classes_]
+        self._warn_of_too_few([len(scores) for scores in groups])
+        thresholds = np.array([rule(scores, self.target) for scores in groups])
+        return thresholds if self.per_class else float(thresholds[0])
+
+    def _warn_of_too_few(self, numbers: list[int]) -> None:
+        """Say that a threshold is infinite, unless that is what a target of 1 asks for."""
+        needed, n = fewest_points(self.target), min(numbers)
+        if self.target == 1 or n >= needed:
+            return
+        best = f"{math.floor(1000 * n / (n + 1)) / 1000:g}"
+        each, whose, such = "", "", "all points are"
+        if self.per_class:
+            few = sum(number < needed for number in numbers)
+            each, whose = " of each class", f" of class {self.classes_[numbers.index(n)]!s}"
+            such = f"all points that are given {few} of {len(numbers)} classes are"
+        fate = "rejected" if self.calibration == "universum" else "accepted"
+        warn_of_data(
+            f"target={self.target:g} takes at least {needed} calibration points{each}, and there "
+            f"are {n}{whose}: {such} {fate}. So few can promise a target of at most {best}.",
+            "target",
         )
 
     # -----------------------------------------------------------------------------------------

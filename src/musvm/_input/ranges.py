@@ -1,18 +1,23 @@
-"""Whether a universum lies far outside the range of the training points.
+"""Whether a universum is on another scale than the training points.
 
-With lo_k and hi_k the smallest and largest value of feature k in the training points, a point u
-lies outside their box by
+The usual reason is that one of them was scaled and the other not. Three signs of it, none of which
+the universa of real data show (other classes, averages, noise, of ten data sets, as they are and
+scaled): being unlike the training points, as images with other pixels set are, is none.
 
-    |u - clip(u, lo, hi)|
-
-The usual reason for a large value is that the training points were scaled and the universum was
-not. Half of the universum further away than the box is long, |hi - lo|, is called far: what is
-merely unlike the training points, such as images with other pixels set, stays well below.
+    far outside   with lo_k and hi_k the smallest and largest value of feature k in the training
+                  points, a point u lies outside their box by |u - clip(u, lo, hi)|; half of the
+                  universum further away than the box is long, |hi - lo|
+    outside       half of the universum outside [lo_k, hi_k] in most features k. A class may well be
+                  so where there are few features, or few points that make the box
+    shrunk        s being the root mean square distance of points from their mean, that of the
+                  universum is below a quarter of that of the training points, and the two means
+                  are more than four times its length apart. Averages vary little as well, around
+                  the mean of the training points; others vary more
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,40 +25,104 @@ import scipy.sparse as sp
 from musvm._input import tensors
 from musvm._input.folds import warn_of_data
 from musvm._input.reading import FitData
+from musvm._input.tensors import FloatArray, IntArray
 
-# Universum points that are looked at, evenly spaced.
+# Points that are looked at, evenly spaced.
 SAMPLE = 1000
+# With fewer points or features their range says little about others.
+FEWEST_POINTS, FEWEST_FEATURES = 10, 8
+MOST_FEATURES = 0.6
+SHRUNK, APART = 0.25, 4.0
+# A universum of one point, repeated, has no scale.
+CONSTANT = 1e-9
+
+QUESTION = (
+    "was one of them scaled and the other not? make_universum_pipeline(StandardScaler(), "
+    "UniversumSVC()) scales both."
+)
 
 
-def warn_if_far_outside(data: FitData) -> None:
-    """Say that the universum lies far outside the box of the training points, if it does."""
+def warn_if_on_another_scale(data: FitData) -> None:
+    """Say that the universum and the training points were most likely not scaled alike."""
     training, universum = np.flatnonzero(data.is_training), np.flatnonzero(~data.is_training)
     if not len(universum):
         return
-    sample = universum[:: -(-len(universum) // SAMPLE)]
     points = data.X if len(training) == len(data.codes) else tensors.take(data.X, training)
+    U = tensors.take(data.X, _some(universum))
     with np.errstate(over="ignore", invalid="ignore"):
-        outside, diagonal = _distances(points, tensors.take(data.X, sample))
-        is_far = float(np.median(outside)) > diagonal
-    if is_far:
+        is_outside = _is_outside(Excess.of(points, U), len(training))
+        is_shrunk = not is_outside and _is_shrunk(tensors.take(data.X, _some(training)), U)
+    if is_outside:
+        warn_of_data(f"The universum lies far outside the range of X: {QUESTION}", "range")
+    elif is_shrunk:
         warn_of_data(
-            "The universum lies far outside the range of X: was X scaled and the universum not? "
-            "make_universum_pipeline(StandardScaler(), UniversumSVC()) scales both.",
-            "range",
+            f"The universum varies far less than X, and lies apart from it: {QUESTION}", "range"
         )
 
 
-def _distances(points: Any, U: Any) -> tuple[Any, float]:
-    """How far every row of U is outside the box of the points, and the length of the box."""
-    if sp.issparse(points):
-        # Entries that are not stored are inside the box, or nearly so.
-        lo, hi = (extreme(axis=0).toarray().ravel() for extreme in (points.min, points.max))
-        values = U.data - np.clip(U.data, lo[U.indices], hi[U.indices])
-        rows = np.repeat(np.arange(U.shape[0]), np.diff(U.indptr))
-        squares = np.bincount(rows, values**2, minlength=U.shape[0])
-        return np.sqrt(squares), float(np.linalg.norm(hi - lo))
-    xp = tensors.namespace(points)
-    lo, hi = xp.min(points, axis=0), xp.max(points, axis=0)
-    excess, side = U - xp.clip(U, lo, hi), hi - lo
-    squares = tensors.to_host(xp.vecdot(excess, excess))
-    return np.sqrt(squares), float(xp.vecdot(side, side)) ** 0.5
+def _some(rows: Any) -> Any:
+    """Up to `SAMPLE` of the rows."""
+    return rows[:: -(-len(rows) // SAMPLE)]
+
+
+class Excess(NamedTuple):
+    """How universum points lie to the box of the training points.
+
+    Attributes
+    ----------
+    distances : (m,) of every point from the box
+    n_outside : (m,) features in which it is outside
+    diagonal : length of the box
+    n_varying : features in which the box is no point
+    """
+
+    distances: FloatArray
+    n_outside: IntArray
+    diagonal: float
+    n_varying: int
+
+    @classmethod
+    def of(cls, points: Any, U: Any) -> Excess:
+        if sp.issparse(points):
+            # Entries that are not stored are inside the box, or nearly so.
+            lo, hi = (extreme(axis=0).toarray().ravel() for extreme in (points.min, points.max))
+            values = U.data - np.clip(U.data, lo[U.indices], hi[U.indices])
+            rows = np.repeat(np.arange(U.shape[0]), np.diff(U.indptr))
+            counted = (values != 0) & (hi > lo)[U.indices]
+            squares = np.bincount(rows, values**2, minlength=U.shape[0])
+            n_outside = np.bincount(rows[counted], minlength=U.shape[0])
+            diagonal = float(np.linalg.norm(hi - lo))
+            return cls(np.sqrt(squares), n_outside, diagonal, int((hi > lo).sum()))
+        xp = tensors.namespace(points)
+        lo, hi = xp.min(points, axis=0), xp.max(points, axis=0)
+        excess, side = U - xp.clip(U, lo, hi), hi - lo
+        squares = tensors.to_host(xp.vecdot(excess, excess))
+        varying = tensors.to_host(side) > 0
+        n_outside = (tensors.to_host(excess)[:, varying] != 0).sum(axis=1)
+        diagonal = float(xp.vecdot(side, side)) ** 0.5
+        return cls(np.sqrt(squares), n_outside, diagonal, int(varying.sum()))
+
+
+def _is_outside(found: Excess, n_points: int) -> bool:
+    """Whether the universum lies far outside the box, or outside in most features."""
+    if float(np.median(found.distances)) > found.diagonal:
+        return True
+    if n_points < FEWEST_POINTS or found.n_varying < FEWEST_FEATURES:
+        return False
+    return float(np.median(found.n_outside)) > MOST_FEATURES * found.n_varying
+
+
+def _is_shrunk(points: Any, U: Any) -> bool:
+    """Whether the universum varies little around another mean than that of the points."""
+    if min(points.shape[0], U.shape[0]) < FEWEST_POINTS:
+        return False
+    (centre, scale), (other, small) = _moments(points), _moments(U)
+    apart = float(np.linalg.norm(centre - other))
+    return bool(CONSTANT * scale < small < SHRUNK * scale and apart > APART * small)
+
+
+def _moments(points: Any) -> tuple[FloatArray, float]:
+    """The mean of points, and the root of their mean squared distance from it."""
+    rows = points.toarray() if sp.issparse(points) else tensors.to_host(points)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    return mean, float(np.sqrt(np.square(rows - mean).sum() / len(rows)))

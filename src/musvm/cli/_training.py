@@ -154,15 +154,14 @@ def rejection_threshold(data: Prepared, model: Any, share: float) -> float | Non
     """The score that the wanted share of training points reach when they are left out."""
     from sklearn.base import clone
 
-    from musvm.rejection import RejectingClassifier
+    from musvm.rejection import RejectingClassifier, fewest_points
 
     folds = min(5, int(np.unique(data.y, return_counts=True)[1].min()))
     if folds < 2:
         note("a class with a single row leaves no threshold for --reject")
         return None
-    rejecting = RejectingClassifier(clone(model), "none", target=share, cv=folds)
-    threshold = float(rejecting.fit(data.X, data.y, universum=data.universum).threshold_)
-    if not np.isfinite(threshold):
+    if len(data.y) < fewest_points(share):
         note(f"{counted(len(data.y), 'row')} are too few for a threshold for --reject")
         return None
-    return threshold
+    rejecting = RejectingClassifier(clone(model), "none", target=share, cv=folds)
+    return float(rejecting.fit(data.X, data.y, universum=data.universum).threshold_)

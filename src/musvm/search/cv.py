@@ -18,7 +18,7 @@ from sklearn.utils.validation import column_or_1d
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
 from musvm._input.mistakes import warn_if_split, warn_if_training_points
-from musvm._input.ranges import warn_if_far_outside
+from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData
 from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
@@ -385,7 +385,7 @@ such arrays, default=None
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
         if self.kernel != "precomputed":
             warn_if_split(X, universum)
-            warn_if_far_outside(data)
+            warn_if_on_another_scale(data)
         # Blocks do not depend on the universum's weight, as long as it is positive.
         caps = row_caps(data, 1.0, self.class_weight, 1.0)
         blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
