@@ -15,10 +15,12 @@ from sklearn.preprocessing import StandardScaler
 
 from musvm import (
     RejectingClassifier,
+    UniversumPipeline,
     UniversumSVC,
     UniversumSVCCV,
     loo_error,
     make_universum_pipeline,
+    report,
     verify,
 )
 from musvm.search import rule
@@ -89,6 +91,59 @@ def test_rejection_without_its_label():
         RejectingClassifier(UniversumSVC()).fit(X, Y)
     with pytest.raises(ValueError, match="such as reject_label='none'"):
         RejectingClassifier(UniversumSVC()).fit(X, Y.astype(str))
+
+
+LABELLED = r"Part 1 of universum has 1 dimension\(s\), and part 0 has 2: .* has no labels\.$"
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("universum", "said"),
+    [
+        ((U, Y), LABELLED),
+        ([U.tolist(), Y.tolist()], LABELLED),
+        ([[1.0, 2.0, 3.0, 4.0], [1.0]], r"^universum has rows of different lengths\.$"),
+        (([[1.0, 2.0], [1.0]],), r"^universum has rows of different lengths\.$"),
+    ],
+    ids=["labels", "labels in lists", "ragged", "ragged part"],
+)
+def test_a_universum_with_labels_or_rows_of_different_lengths(name, universum, said):
+    with pytest.raises(ValueError, match=said):
+        MODELS[name].fit(X, Y, universum=universum)
+
+
+def test_a_step_without_its_parentheses():
+    said = r"The step UniversumSVC is a class, not an estimator: pass UniversumSVC\(\)\."
+    with pytest.raises(TypeError, match=said):
+        make_universum_pipeline(StandardScaler(), UniversumSVC)
+    with pytest.raises(TypeError, match=said):
+        UniversumPipeline([("scale", StandardScaler()), ("svm", UniversumSVC)]).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: GridSearchCV(UniversumSVC(), {}, cv=2), "got GridSearchCV. Pass its best_est"),
+        (
+            lambda: GridSearchCV(pipeline(), {}, cv=2),
+            "got GridSearchCV. Pass its best_estimator_. For a pipeline pass its last step",
+        ),
+        (lambda: RejectingClassifier(UniversumSVC(), -1, target=0.5), "Pass its estimator_.$"),
+        (pipeline, "For a pipeline pass its last step"),
+    ],
+)
+def test_a_report_about_what_holds_a_model_says_what_to_pass(make, said, tmp_path):
+    pytest.importorskip("plotly", reason="the report needs plotly")
+    model = make().fit(X, Y)
+    with pytest.raises(TypeError, match=said):
+        report.write(model, X, Y, None, tmp_path / "report.html")
+
+
+def test_rejection_is_not_verified_as_a_whole():
+    model = RejectingClassifier(UniversumSVC(), -1, target=0.5).fit(X, Y)
+    for ask in (verify, loo_error):
+        with pytest.raises(TypeError, match=r"got RejectingClassifier\. Pass its estimator_\.$"):
+            ask(model, X, Y)
 
 
 def test_columns_of_other_names_are_told_apart_in_a_line():

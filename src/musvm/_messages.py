@@ -15,6 +15,16 @@ OF_A_PIPELINE = (
 )
 """What to do where a pipeline is not taken for the model that it ends in."""
 
+
+def instead_of(model: object) -> str:
+    """What to pass where a model is wanted and something was given that may hold one."""
+    for name in ("best_estimator_", "estimator_"):
+        if (inner := getattr(model, name, None)) is not None:
+            of_inner = f" {OF_A_PIPELINE}" if hasattr(inner, "steps") else ""
+            return f"Pass its {name}.{of_inner}"
+    return OF_A_PIPELINE
+
+
 # What a call goes through before it reaches us, or on its way: nobody's own code.
 _PASSED_THROUGH = ("musvm", "sklearn", "joblib", "contextlib", "functools")
 

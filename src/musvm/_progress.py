@@ -1,7 +1,8 @@
 """Progress on standard error for work that takes a while: what is done and the time left.
 
-On a terminal a bar, drawn by Rich where it is installed, otherwise one line that is rewritten;
-elsewhere (a log file) a line now and then.
+On a terminal a bar, drawn by Rich where it is installed; otherwise, and in a notebook, one line
+that is rewritten; elsewhere (a log file) a line now and then. A line that was shown is followed by
+what was done in the end, and how long it took.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Any
 PATIENCE_S = 2.0  # Work that ends sooner shows nothing.
 REFRESH_S = 0.2
 LOG_EVERY_S = 10.0
+# What the first few steps take says little: workers start, and the first may be the largest.
+LEAST_SHARE = 0.05
 
 
 class Progress:
     """Counts steps towards `total` and shows them; silent with `verbose=0`.
 
     `follow` is told how many are done, whenever that changes. Steps that are nothing to count, such
-    as bytes, are shown as a share.
+    as bytes, are shown as a share. `unit` names what is counted.
     `total`, `update`, `reset` and `close` are also the protocol that pooch asks of a progress
     bar. As a context manager it closes itself.
     """
@@ -35,8 +38,10 @@ class Progress:
         verbose: int = 1,
         follow: Callable[[int], None] | None = None,
         counts: bool = True,
+        unit: str = "",
     ) -> None:
         self.label = label
+        self._unit = f" {unit}" if unit else ""
         self._counts = counts
         self._follow = follow
         self.total = total
@@ -44,6 +49,7 @@ class Progress:
         self._verbose = verbose
         self._start = time.monotonic()
         self._is_terminal = sys.stderr.isatty()
+        self._rewrites = self._is_terminal or _is_notebook()
         self._next_time = self._start + PATIENCE_S
         self._bar: Any = None
         self._shown = False
@@ -65,7 +71,7 @@ class Progress:
             self._follow(self.done)
         now = time.monotonic()
         if self._verbose and now >= self._next_time:
-            self._next_time = now + (REFRESH_S if self._is_terminal else LOG_EVERY_S)
+            self._next_time = now + (REFRESH_S if self._rewrites else LOG_EVERY_S)
             self._show(now - self._start)
 
     def reset(self) -> None:
@@ -75,7 +81,9 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-        elif self._shown and self._is_terminal:
+        elif self._shown and self._counts:
+            self._print(f"{self._so_far}, {time.monotonic() - self._start:.0f} s", end="\n")
+        elif self._shown and self._rewrites:
             print(file=sys.stderr)
         self._shown = False
 
@@ -91,14 +99,20 @@ class Progress:
                 total=self.total or None,
             )
             return
-        text = f"{self.label}: {self.done}"
-        if self.total > 0:
-            share = min(self.done / self.total, 1.0)
-            done = f"{self.done} of {self.total}" if self._counts else f"{share:4.0%}"
-            text = f"{self.label}: {done}"
-            if share > 0:
-                text += f", {elapsed / share - elapsed:.0f} s left"
-        end = "\r" if self._is_terminal else "\n"
+        share = min(self.done / self.total, 1.0) if self.total > 0 else 0.0
+        left = f", {elapsed / share - elapsed:.0f} s left" if share >= LEAST_SHARE else ""
+        self._print(f"{self._so_far}{left}", end="\r" if self._rewrites else "\n")
+
+    @property
+    def _so_far(self) -> str:
+        if self.total <= 0:
+            return f"{self.label}: {self.done}{self._unit}"
+        if self._counts:
+            return f"{self.label}: {self.done} of {self.total}{self._unit}"
+        return f"{self.label}: {min(self.done / self.total, 1.0):4.0%}"
+
+    @staticmethod
+    def _print(text: str, *, end: str) -> None:
         print(f"{text:<70}", end=end, file=sys.stderr, flush=True)
 
 
@@ -125,6 +139,11 @@ class FitProgress:
         steps = int(1000 * min(max(share, 0.0), 1.0))
         self._progress.label = f"Fit: round {n_rounds}, gap {gap:.1e}"
         self._progress.update(max(steps - self._progress.done, 0))
+
+
+def _is_notebook() -> bool:
+    """Whether standard error is that of a notebook, which rewrites lines but is no terminal."""
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
 
 
 def _rich_bar(label: str, *, counts: bool) -> Any:

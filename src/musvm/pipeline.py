@@ -11,6 +11,7 @@ scaled X would meet an unscaled U, unless metadata routing is switched on for th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,6 +105,7 @@ default=None
         self : UniversumPipeline
             The fitted pipeline.
         """
+        _require_instances(step for _, step in self.steps)
         name, last = self.steps[-1]
         if f"{name}__universum" in params:
             raise ValueError(
@@ -200,6 +202,13 @@ default=None
         return self._apply("certified", X)
 
 
+def _require_instances(steps: Iterable[Any]) -> None:
+    for step in steps:
+        if isinstance(step, type):
+            name = step.__name__
+            raise TypeError(f"The step {name} is a class, not an estimator: pass {name}().")
+
+
 def _transformed(part: Any, transformers: Pipeline, X: Any) -> Any:
     """What the transformers make of universum points; their errors speak of X, ours do not."""
     if np.ndim(X) == 2:
@@ -265,5 +274,6 @@ def make_universum_pipeline(
             "make_universum_pipeline takes its steps one by one, without names; "
             "UniversumPipeline takes a list of names and steps."
         )
+    _require_instances(steps)
     named = make_pipeline(*steps).steps
     return UniversumPipeline(named, memory=memory, verbose=verbose)

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
-from musvm._messages import OF_A_PIPELINE, aligned
+from musvm._messages import aligned, instead_of
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel, OtherDataError
@@ -155,7 +155,7 @@ such arrays, default=None
     if not isinstance(model, UniversumSVC):
         raise TypeError(
             f"verify needs a fitted UniversumSVC or UniversumSVCCV, got {type(model).__name__}. "
-            + OF_A_PIPELINE
+            + instead_of(model)
         )
     fitted: FittedModel = model.model_
     on_host = map(tensors.to_host, (X, y, universum, None))

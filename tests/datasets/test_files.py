@@ -346,8 +346,32 @@ def test_progress_shows_what_is_done_and_the_time_left(clock, capsys, counts, sh
     progress = Progress("Slow", 10, counts=counts)
     clock.now += 4.0
     progress.update(4)
-    progress.close()
     assert " ".join(capsys.readouterr().err.split()) == f"Slow: {shown}, 6 s left"
+
+
+@pytest.mark.parametrize("is_notebook", [False, True])
+def test_progress_ends_with_what_was_done(clock, capsys, monkeypatch, is_notebook):
+    monkeypatch.setattr(_progress, "_is_notebook", lambda: is_notebook)
+    with Progress("Slow", 100, unit="tasks") as progress:
+        clock.now += 3.0
+        progress.update(1)
+        clock.now += 3.0
+        progress.update(98)  # a log waits for ten seconds, a notebook does not
+        clock.now += 0.1
+        progress.update(1)
+    first, *others = (
+        line.strip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()
+    )
+    assert first == "Slow: 1 of 100 tasks"  # one of so many says nothing about the time left
+    rewritten = ["Slow: 99 of 100 tasks, 0 s left"] if is_notebook else []
+    assert others == [*rewritten, "Slow: 100 of 100 tasks, 6 s"]
+
+
+def test_the_standard_error_of_a_notebook_is_known(monkeypatch):
+    assert not _progress._is_notebook()
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert _progress._is_notebook()
 
 
 @pytest.mark.parametrize("counts", [True, False])

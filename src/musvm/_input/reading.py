@@ -243,9 +243,27 @@ def universum_parts(universum: Any) -> list[Any]:
     """The arrays that `universum=` consists of, those without rows left out."""
     if universum is None:
         return []
-    several = isinstance(universum, (tuple, list)) and all(np.ndim(part) == 2 for part in universum)
+    several = False
+    if isinstance(universum, (tuple, list)):
+        dimensions = [n_dimensions(part) for part in universum]
+        several = all(number == 2 for number in dimensions)
+        if not several and 2 in dimensions:
+            odd = next(k for k, number in enumerate(dimensions) if number != 2)
+            raise ValueError(
+                f"Part {odd} of universum has {dimensions[odd]} dimension(s), and part "
+                f"{dimensions.index(2)} has 2: all parts hold points, and a universum has no "
+                "labels."
+            )
     parts = list(universum) if several else [universum]
     return [part for part in parts if n_rows(part) > 0]
+
+
+def n_dimensions(part: Any) -> int:
+    """Those of an array, or of nested lists whose rows are of one length."""
+    try:
+        return int(np.ndim(part))
+    except ValueError as error:
+        raise ValueError("universum has rows of different lengths.") from error
 
 
 def parts_as_given(universum: Any) -> list[Any]:
@@ -265,7 +283,7 @@ def n_rows(part: Any) -> int:
             "universum is given in pieces, which only UniversumSVC.fit takes, with an X that is "
             "no tensor: pass an array of shape (m, n_features)."
         )
-    if np.ndim(part) == 0:
+    if n_dimensions(part) == 0:
         raise ValueError(
             "universum must be an array of shape (m, n_features), got a "
             f"{'scalar' if np.isscalar(part) else type(part).__name__}."
@@ -296,10 +314,10 @@ def read_universum(part: Any, estimator: Any) -> Any:
 
 
 def require_two_dimensions(part: Any) -> Any:
-    if np.ndim(part) != 2:
+    if n_dimensions(part) != 2:
         raise ValueError(
             "universum must be an array of shape (m, n_features) or a tuple of such arrays, "
-            f"got {np.ndim(part)} dimension(s)."
+            f"got {n_dimensions(part)} dimension(s)."
         )
     return part
 

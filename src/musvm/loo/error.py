@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._messages import OF_A_PIPELINE
+from musvm._messages import instead_of
 from musvm._progress import Progress
 from musvm.dual.decisions import own_margins, winning_leads
 from musvm.dual.problem import DualProblem
@@ -110,7 +110,8 @@ arrays, default=None
     model = getattr(fitted, "best_estimator_", fitted)
     if not isinstance(model, UniversumSVC):
         raise TypeError(
-            f"loo_error needs a fitted UniversumSVC, got {type(model).__name__}. {OF_A_PIPELINE}"
+            "loo_error needs a fitted UniversumSVC, got "
+            f"{type(model).__name__}. {instead_of(model)}"
         )
     check_is_fitted(model)
     data = _same_data(model, X, y, universum)

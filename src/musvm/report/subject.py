@@ -8,10 +8,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from musvm._messages import OF_A_PIPELINE
+from musvm._messages import instead_of
 from musvm.estimator import UniversumSVC
 from musvm.report.models import Family, Fit
 from musvm.search.comparison import Comparison
+from musvm.search.cv import UniversumSVCCV
 from musvm.search.rule import ranked_by
 
 
@@ -25,13 +26,14 @@ class Subject:
     @classmethod
     def of(cls, search_or_model: Any) -> Subject:
         check_is_fitted(search_or_model)
-        model = getattr(search_or_model, "best_estimator_", search_or_model)
-        if not isinstance(model, UniversumSVC):
-            raise TypeError(
-                "A report is about a UniversumSVC or a UniversumSVCCV, got "
-                f"{type(search_or_model).__name__}. {OF_A_PIPELINE}"
-            )
-        return cls(model, None if model is search_or_model else search_or_model)
+        if isinstance(search_or_model, UniversumSVCCV):
+            return cls(search_or_model.best_estimator_, search_or_model)
+        if isinstance(search_or_model, UniversumSVC):
+            return cls(search_or_model)
+        raise TypeError(
+            "A report is about a UniversumSVC or a UniversumSVCCV, got "
+            f"{type(search_or_model).__name__}. {instead_of(search_or_model)}"
+        )
 
     @property
     def results(self) -> Mapping[str, Any]:

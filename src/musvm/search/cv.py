@@ -148,7 +148,8 @@ default='loo-estimate'
         Order in which the solver visits the points. None is a fixed order as well.
 
     verbose : int, default=0
-        1 shows a progress bar if the search takes more than a few seconds.
+        1 shows a progress bar if the search takes more than a few seconds. It counts tasks: for
+        every cell a fit and its judgement, or a fit for each fold.
 
     Attributes
     ----------
@@ -404,7 +405,9 @@ such arrays, default=None
         with (
             one_blas_thread(),
             Pool(self._n_jobs(data)) as pool,
-            Progress("Search", n_tasks, verbose=self.verbose, follow=follow) as progress,
+            Progress(
+                "Search", n_tasks, verbose=self.verbose, follow=follow, unit="tasks"
+            ) as progress,
         ):
             method = self._judge if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
