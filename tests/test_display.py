@@ -56,7 +56,7 @@ def drawn(patch):
     return data.values, data.edges
 
 
-def assert_draws(display, row, F, y, FU, *, classes=range(L), density=False):
+def assert_draws(display, row, F, y, FU, *, classes=range(L), density=None):
     """Row `row` of the display shows the training points F, y and the universum points FU."""
     for k, label in enumerate(classes):
         own = projection(F[y == label], k)
@@ -67,17 +67,19 @@ def assert_draws(display, row, F, y, FU, *, classes=range(L), density=False):
             heights, edges = drawn(patch)
             expected = np.histogram(values, edges)[0]
             assert expected.sum() == len(values), "points outside the bins"
-            if density:
-                expected = expected / len(values) / np.diff(edges)
+            if density is not False:
+                expected = expected / len(values)
+                expected = expected / np.diff(edges) if density else 100 * expected
             np.testing.assert_allclose(heights, expected)
             assert patch.axes is display.ax_[row, k]
     counts = np.array([np.sum(FU.argmax(axis=1) == k) for k in range(len(classes))])
-    shown = counts / len(FU) if density else counts
+    total = {None: 100, False: len(FU), True: 1}[density]
+    shown = total * counts / len(FU)
     bars = display.label_bars_[row]
     assert [bar.get_height() for bar in bars] == pytest.approx(list(shown))
     assert [bar.get_center()[0] for bar in bars] == pytest.approx(list(range(len(classes))))
     assert bars[0].axes is display.ax_[row, -1]
-    level = 1 / len(classes) if density else len(FU) / len(classes)
+    level = total / len(classes)
     assert display.uniform_lines_[row].get_ydata() == pytest.approx([level, level])
 
 
@@ -85,13 +87,22 @@ def assert_draws(display, row, F, y, FU, *, classes=range(L), density=False):
 # What is drawn
 
 
-@pytest.mark.parametrize("density", [False, True])
+@pytest.mark.parametrize("density", [None, False, True])
 def test_one_model(density):
     display = ProjectionHistogramDisplay.from_estimator(SVM, X, Y, universum=U, density=density)
     assert display.ax_.shape == (1, L + 1)
     assert_draws(display, 0, SVM.decision_function(X), Y, SVM.decision_function(U), density=density)
     first = display.ax_[0, 0].get_ylabel()
-    assert first == f"UniversumSVC\n{'density' if density else 'number'} of points"
+    quantity = {None: "%", False: "number", True: "density"}[density]
+    assert first == f"UniversumSVC\n{quantity} of points"
+
+
+def test_a_class_beside_a_universum_many_times_its_size_can_be_seen():
+    """Where points are counted, ten of them that pile up vanish beside hundreds."""
+    own, others = np.tile([1.0, -1.0], (10, 1)), np.zeros((500, 2))
+    display = ProjectionHistogramDisplay.from_projections([0] * 10, own, others, classes=[0, 1])
+    heights = drawn(display.training_histograms_[0, 0])[0]
+    assert heights.max() == drawn(display.universum_histograms_[0, 0])[0].max() == 100
 
 
 def test_two_models_on_the_same_axes():
@@ -102,8 +113,8 @@ def test_two_models_on_the_same_axes():
     for row, model in enumerate((SVM, MUSVM)):
         assert_draws(display, row, model.decision_function(X), Y, model.decision_function(U))
     assert [axes.get_ylabel() for axes in display.ax_[:, 0]] == [
-        "SVM\nnumber of points",
-        "MU-SVM\nnumber of points",
+        "SVM\n% of points",
+        "MU-SVM\n% of points",
     ]
     for panels in (display.ax_[:, :L].ravel(), display.ax_[:, L]):
         assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
@@ -137,10 +148,10 @@ def test_lines_colours_titles_and_labels():
         assert to_rgb(universum.get_edgecolor()) == to_rgb("black")
     labels = display.ax_[0, L]
     assert labels.get_title() == "labels of the universum"
-    assert labels.get_ylabel() == "universum points"
+    assert labels.get_ylabel() == "% of universum"
     assert [text.get_text() for text in labels.get_xticklabels()] == ["0", "1", "2"]
     assert [text.get_text() for text in display.legend_.get_texts()] == [
-        "training points of the class",
+        "points of the class",
         "universum points",
         "margins (−1, +1)",
         "boundary (0)",
@@ -153,7 +164,9 @@ def test_binary_problem():
     two = Y < 2
     svm = UniversumSVC().fit(X[two], Y[two])
     f, fU = svm.decision_function(X[two]), svm.decision_function(U)
-    display = ProjectionHistogramDisplay.from_estimator(svm, X[two], Y[two], universum=U)
+    display = ProjectionHistogramDisplay.from_estimator(
+        svm, X[two], Y[two], universum=U, density=False
+    )
     for k, sign in enumerate((-1, 1)):
         for patch, values in [
             (display.training_histograms_[0, k], sign * f[Y[two] == k]),
@@ -223,12 +236,12 @@ def test_from_projections_draws_the_same():
         Y, SVM.projections(X), SVM.projections(U), name="mine"
     )
     assert_draws(display, 0, SVM.decision_function(X), Y, SVM.decision_function(U))
-    assert display.ax_[0, 0].get_ylabel() == "mine\nnumber of points"
+    assert display.ax_[0, 0].get_ylabel() == "mine\n% of points"
 
 
 def test_class_without_points_is_drawn_empty():
     some = Y != 1
-    for density in (False, True):
+    for density in (None, False, True):
         display = ProjectionHistogramDisplay.from_projections(
             Y[some],
             SVM.projections(X[some]),
@@ -276,7 +289,9 @@ def test_bins_hold_every_point_and_are_centred_on_the_margins(values, bins):
 
 def test_edges_of_bins_may_be_given():
     edges = [-2.0, -0.5, 0.5, 1.0, 8.0]
-    display = ProjectionHistogramDisplay.from_estimator(SVM, X, Y, universum=U, bins=edges)
+    display = ProjectionHistogramDisplay.from_estimator(
+        SVM, X, Y, universum=U, bins=edges, density=False
+    )
     heights, shown = drawn(display.universum_histograms_[0, 2])
     np.testing.assert_array_equal(shown, edges)
     np.testing.assert_array_equal(heights, np.histogram(SVM.projections(U)[:, 2], edges)[0])
@@ -382,6 +397,42 @@ def test_one_given_axes_is_replaced_by_a_grid_in_its_place():
         assert position.x0 >= place.x0 - 1e-9
         assert position.x1 <= place.x1 + 1e-9
     assert not left.has_data()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_displays_side_by_side_do_not_cover_each_other(n_classes, layout):
+    labels = np.arange(70) % n_classes
+    points = rng.normal(size=(70, 4)) + 3 * rng.normal(size=(n_classes, 4))[labels]
+    svm = UniversumSVC().fit(points, labels)
+    figure, places = plt.subplots(1, 2, figsize=(10, 4 if n_classes < 4 else 7), layout=layout)
+    displays = [
+        ProjectionHistogramDisplay.from_estimator(
+            svm, points, labels, universum=U, ax=ax, name="a model"
+        )
+        for ax in places
+    ]
+    figure.canvas.draw()
+    boxes = [axes.get_tightbbox() for display in displays for axes in display.ax_.flat]
+    boxes += [display.legend_.get_window_extent() for display in displays]
+    for k, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert not any(
+            min(box.x1, other.x1) - max(box.x0, other.x0) > 1
+            and min(box.y1, other.y1) - max(box.y0, other.y0) > 1
+            for other in boxes[:k]
+        )
+    panels = [axes.get_window_extent() for display in displays for axes in display.ax_.flat]
+    assert min(box.height for box in panels) / figure.dpi > 0.5, "panels of less than half an inch"
+
+
+@pytest.mark.parametrize("width", [1.0, 2.5, 3.5, 5.0, 12.0])
+@pytest.mark.parametrize("n_classes", [2, 5, 13])
+def test_panels_in_the_place_of_an_axes_have_their_width(n_classes, width):
+    grid = _Grid(2, n_classes, True, width)
+    assert 1 <= grid.n_columns <= max(1, width / 1.1)
+    cells = {grid.cell(row, p)[0] for row in range(2) for p in range(n_classes + 1)}
+    assert cells == set(range(grid.n_rows))
 
 
 def test_given_axes_are_used_and_labelled_each():

@@ -8,6 +8,9 @@ equally frequent. Several models are drawn on the same axes, one below the other
 Bins are the same in all panels. Their width is 1/k or a whole number, and bins are centred on
 multiples of it, so that training points that pile up at the margin fall into one bin and not half
 of them into each of two.
+
+Heights are shares of the points of a group, in per cent: a universum is often many times as large
+as a class, whose points would be lost beside it where points are counted.
 """
 
 from __future__ import annotations
@@ -30,10 +33,18 @@ if TYPE_CHECKING:
 MARGIN_LINES = (-1.0, 0.0, 1.0)
 PANEL_SIZE = (2.5, 2.2)  # inches
 MAX_IN_ONE_ROW = 4  # classes; with more of them the label frequencies get a row of their own
-TITLE_WIDTH = 26  # characters that fit above a panel
+LEAST_WIDTH = 1.1  # inches of a panel, in the place of a single Axes
+MOST_COLUMNS = 6
+TITLE_WIDTH = 26  # characters that fit above a panel of that size
 TICK_WIDTH = 14
 # Class names are text, whatever they contain: "$" starts no formula and "_" no subscript.
 AS_TEXT: dict[str, Any] = {"parse_math": False, "usetex": False}
+# What the heights of histograms and of label frequencies are, by `density`.
+QUANTITIES = {
+    None: ("% of points", "% of universum"),
+    False: ("number of points", "universum points"),
+    True: ("density of points", "share of universum"),
+}
 
 
 class ProjectionHistogramDisplay:
@@ -238,7 +249,7 @@ such arrays, default=None
         ax: Any = None,
         *,
         bins: int | Sequence[float] = 40,
-        density: bool = False,
+        density: bool | None = None,
         training_kwargs: dict[str, Any] | None = None,
         universum_kwargs: dict[str, Any] | None = None,
     ) -> ProjectionHistogramDisplay:
@@ -247,15 +258,17 @@ such arrays, default=None
         Parameters
         ----------
         ax : matplotlib Axes or array-like of Axes, default=None
-            A single Axes is replaced by a grid of panels in its place. An array-like must hold
-            one Axes per panel, as in `ax_`. None makes a new figure.
+            A single Axes is replaced by a grid of panels in its place; a figure without a layout
+            engine is given the constrained one, which makes room for their labels. An array-like
+            must hold one Axes per panel, as in `ax_`. None makes a new figure.
 
         bins : int or sequence of float, default=40
             About how many bins to use from the smallest to the largest projection, or the edges
             of the bins. Points outside the edges are not drawn.
 
-        density : bool, default=False
-            Draw densities and shares of the points instead of their numbers.
+        density : bool or None, default=None
+            None draws shares in per cent: of the points of the class, and of the universum, in
+            every bin. False draws numbers of points, True densities, whose area is 1.
 
         training_kwargs, universum_kwargs : dict, default=None
             Passed to :meth:`matplotlib.axes.Axes.stairs` for the histograms.
@@ -267,7 +280,8 @@ such arrays, default=None
         """
         pyplot = pyplot_for("ProjectionHistogramDisplay")
         models = list(self.models.values())
-        grid = _Grid.of(models)
+        place = None if ax is None else _width(ax)
+        grid = _Grid.of(models, place)
         edges = bin_edges(models, bins)
         new_figure = ax is None
         if new_figure:
@@ -281,11 +295,15 @@ such arrays, default=None
         self._draw_histograms(grid, edges, density, styles)
         self._draw_label_frequencies(grid, density)
         self._write(grid, density, labelled)
-        self._draw_legend(outside=new_figure)
+        self._draw_legend(None if new_figure else ax)
         return self
 
     def _draw_histograms(
-        self, grid: _Grid, edges: FloatArray, density: bool, styles: tuple[dict[str, Any], ...]
+        self,
+        grid: _Grid,
+        edges: FloatArray,
+        density: bool | None,
+        styles: tuple[dict[str, Any], ...],
     ) -> None:
         shape = (grid.n_models, grid.n_classes)
         self.training_histograms_ = np.empty(shape, dtype=object)
@@ -310,14 +328,15 @@ such arrays, default=None
         for axes in self.ax_[:, : grid.n_classes].flat:
             axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * highest or 1))
 
-    def _draw_label_frequencies(self, grid: _Grid, density: bool) -> None:
+    def _draw_label_frequencies(self, grid: _Grid, density: bool | None) -> None:
         self.label_bars_: list[Any] = []
         self.uniform_lines_: list[Any] = []
         if not grid.has_universum:
             return
         for axes, model in zip(self.ax_[:, -1], self.models.values(), strict=True):
             counts = model.label_counts
-            heights = counts / counts.sum() if density else counts
+            total = {None: counts.sum() / 100, False: 1, True: counts.sum()}[density]
+            heights = counts / total
             positions = np.arange(grid.n_classes)
             self.label_bars_.append(axes.bar(positions, heights, color="0.3", width=0.7))
             level = heights.sum() / grid.n_classes
@@ -326,27 +345,37 @@ such arrays, default=None
         for axes in self.ax_[:, -1]:
             axes.set(xlim=(-0.6, grid.n_classes - 0.4), ylim=(0, 1.05 * highest))
 
-    def _write(self, grid: _Grid, density: bool, labelled: Callable[[int, int], _Sides]) -> None:
+    def _write(
+        self, grid: _Grid, density: bool | None, labelled: Callable[[int, int], _Sides]
+    ) -> None:
         """Titles, axis labels and class names."""
         classes = [str(label) for label in next(iter(self.models.values())).classes]
-        quantity = "density of points" if density else "number of points"
+        quantity, share = QUANTITIES[density]
+        size = "medium" if grid.width is None else "small"
         for (row, p), axes in np.ndenumerate(self.ax_):
             left, bottom = labelled(row, p)
-            name = _wrap(list(self.models)[row], TITLE_WIDTH)
+            # In the place of an Axes there is little room, and one model is named above the panels.
+            named = grid.width is None or grid.n_models > 1
+            name = _wrap(list(self.models)[row], TITLE_WIDTH) if named else ""
             if p < grid.n_classes:
-                title = _wrap(f"class {classes[p]}", TITLE_WIDTH)
+                title = f"class {classes[p]}"
                 axes.tick_params(labelleft=left, labelbottom=bottom)
-                axes.set_xlabel("projection\n(margin = 1)" if bottom else "")
-                axes.set_ylabel(f"{name}\n{quantity}".strip() if left else "", **AS_TEXT)
+                below = "projection\n(margin = 1)" if grid.width is None else "projection"
+                axes.set_xlabel(below if bottom else "", fontsize=size)
+                beside = f"{name}\n{quantity}".strip() if left else ""
+                axes.set_ylabel(beside, fontsize=size, **AS_TEXT)
             else:
                 title = "labels of the universum"
-                share = "share of universum" if density else "universum points"
-                axes.set_ylabel(f"{name}\n{share}".strip() if left else share, **AS_TEXT)
+                beside = f"{name}\n{share}".strip() if left else share
+                axes.set_ylabel(beside, fontsize=size, **AS_TEXT)
                 _name_ticks(axes, classes, roomy=grid.is_tall)
-            axes.set_title(title, fontsize="medium", **AS_TEXT)
+            if grid.width is not None:
+                axes.tick_params(labelsize="small")
+            axes.set_title(_wrap(title, grid.title_width(p)), fontsize=size, **AS_TEXT)
 
-    def _draw_legend(self, *, outside: bool) -> None:
-        entries = {"training points of the class": self.training_histograms_[0, 0]}
+    def _draw_legend(self, place: Any) -> None:
+        """The legend: above a new figure, above the panels in the place of an Axes, or in one."""
+        entries = {"points of the class": self.training_histograms_[0, 0]}
         if self.universum_histograms_ is not None:
             entries["universum points"] = self.universum_histograms_[0, 0]
         entries["margins (−1, +1)"] = self.margin_lines_[0, 0, 0]
@@ -354,7 +383,7 @@ such arrays, default=None
         if self.uniform_lines_:
             entries["uniform labels"] = self.uniform_lines_[0]
         artists, texts = list(entries.values()), list(entries)
-        if outside:
+        if place is None:
             self.legend_ = self.figure_.legend(
                 artists,
                 texts,
@@ -363,6 +392,14 @@ such arrays, default=None
                 frameon=False,
                 fontsize="small",
             )
+        elif _is_single(place):
+            cells = self.ax_[0, 0].get_gridspec()
+            above = self.figure_.add_subplot(cells[0, :])
+            above.set_axis_off()
+            if len(self.models) == 1:
+                above.set_title(next(iter(self.models)), fontsize="medium", **AS_TEXT)
+            style: dict[str, Any] = {"loc": "center", "frameon": False, "fontsize": "x-small"}
+            self.legend_ = above.legend(artists, texts, ncols=min(3, cells.ncols), **style)
         else:
             self.legend_ = self.ax_[0, 0].legend(artists, texts, fontsize="x-small")
 
@@ -389,31 +426,42 @@ class _Grid(NamedTuple):
     n_models: int
     n_classes: int
     has_universum: bool
+    width: float | None = None  # inches that there are; as many as are needed where it is None
 
     @classmethod
-    def of(cls, models: Sequence[Projections]) -> _Grid:
+    def of(cls, models: Sequence[Projections], width: float | None = None) -> _Grid:
         if not models:
             raise ValueError("There is no model to draw.")
         first = models[0]
         for model in models[1:]:
             if not np.array_equal(model.classes, first.classes):
                 raise ValueError("The models must have the same classes.")
-        return cls(len(models), len(first.classes), len(first.universum) > 0)
+        return cls(len(models), len(first.classes), len(first.universum) > 0, width)
 
     @property
     def n_panels(self) -> int:
         return self.n_classes + self.has_universum
 
     @property
+    def most_columns(self) -> int:
+        if self.width is None:
+            return MOST_COLUMNS
+        return min(max(1, int(self.width / LEAST_WIDTH)), MOST_COLUMNS)
+
+    @property
     def is_tall(self) -> bool:
-        return self.n_classes > MAX_IN_ONE_ROW
+        return self.n_classes > MAX_IN_ONE_ROW or self.n_panels > self.most_columns
 
     @property
     def n_columns(self) -> int:
         if not self.is_tall:
             return self.n_panels
+        most = self.most_columns
+        if most < MAX_IN_ONE_ROW:
+            return min(most, self.n_classes)
         # Few empty cells for some classes; the width of a page for many.
-        return 6 if self.n_classes > 12 else min((6, 5, 4), key=lambda n: -self.n_classes % n)
+        widths = range(most, MAX_IN_ONE_ROW - 1, -1)
+        return most if self.n_classes > 12 else min(widths, key=lambda n: -self.n_classes % n)
 
     @property
     def n_class_rows(self) -> int:
@@ -428,6 +476,15 @@ class _Grid(NamedTuple):
         width, height = PANEL_SIZE
         return width * self.n_columns, height * self.n_rows + 0.5
 
+    def title_width(self, p: int) -> int:
+        """Characters that fit above panel p."""
+        columns = self.cell(0, p)[1]
+        n_columns = columns.stop - columns.start
+        if self.width is None:
+            return TITLE_WIDTH * max(1, n_columns // 2)
+        inches = self.width / self.n_columns * n_columns
+        return max(8, int(TITLE_WIDTH * inches / PANEL_SIZE[0]))
+
     def cell(self, row: int, p: int) -> tuple[int, slice]:
         """Line and columns of panel p of the model in this row."""
         if self.is_tall and p == self.n_classes:
@@ -441,10 +498,22 @@ class _Grid(NamedTuple):
         return _Sides(left=self.cell(row, p)[1].start == 0, bottom=lowest)
 
 
+def _is_single(ax: Any) -> bool:
+    """Whether this is one Axes, and not several."""
+    return hasattr(ax, "get_subplotspec")
+
+
+def _width(ax: Any) -> float | None:
+    """How many inches wide a single Axes is; None of several, which have their places."""
+    if not _is_single(ax):
+        return None
+    return float(ax.get_position().width * ax.figure.bbox.width / ax.figure.dpi)
+
+
 def _panels(ax: Any, grid: _Grid) -> tuple[Any, Callable[[int, int], _Sides]]:
     """(n_models, n_panels) Axes, the given ones or new ones, and which of their sides to label."""
     shape = (grid.n_models, grid.n_panels)
-    if not hasattr(ax, "get_subplotspec"):
+    if not _is_single(ax):
         given = np.asarray(ax, dtype=object)
         if given.size != math.prod(shape):
             raise ValueError(
@@ -456,12 +525,20 @@ def _panels(ax: Any, grid: _Grid) -> tuple[Any, Callable[[int, int], _Sides]]:
     if place is None:
         raise ValueError("ax is not part of a grid: make it with subplots, or pass one per panel.")
     ax.set_axis_off()
-    cells = place.subgridspec(grid.n_rows, grid.n_columns)
+    above = grid.width is not None  # a line for the legend
+    whole = ax.figure.figure  # of which a subfigure is a part
+    if whole.get_layout_engine() is None:
+        whole.set_layout_engine("constrained")
+    cells = place.subgridspec(
+        above + grid.n_rows, grid.n_columns, height_ratios=[0.2] * above + [1.0] * grid.n_rows
+    )
     panels = np.empty(shape, dtype=object)
     for (row, p), _ in np.ndenumerate(panels):
         # Panels of one kind zoom together.
         twin = panels[0, 0] if p < grid.n_classes else panels[0, p]
-        panels[row, p] = ax.figure.add_subplot(cells[grid.cell(row, p)], sharex=twin, sharey=twin)
+        line, columns = grid.cell(row, p)
+        spec = cells[above + line, columns]
+        panels[row, p] = ax.figure.add_subplot(spec, sharex=twin, sharey=twin)
     return panels, grid.sides
 
 
@@ -512,7 +589,10 @@ def _name_ticks(axes: Axes, classes: list[str], *, roomy: bool) -> None:
     )
 
 
-def _heights(values: FloatArray, edges: FloatArray, density: bool) -> FloatArray:
-    """Points per bin, or their density; points outside the edges count in the total."""
-    counts = np.histogram(values, edges)[0]
-    return counts / (max(len(values), 1) * np.diff(edges)) if density else counts
+def _heights(values: FloatArray, edges: FloatArray, density: bool | None) -> FloatArray:
+    """Points per bin, their share or their density; points outside the edges are in the total."""
+    counts: FloatArray = np.histogram(values, edges)[0]
+    if density is False:
+        return counts
+    shares = counts / max(len(values), 1)
+    return shares / np.diff(edges) if density else 100 * shares

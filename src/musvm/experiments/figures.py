@@ -123,7 +123,7 @@ def draw(results: Record, universum: str) -> Figure:
         )
         models |= shown.models
         _close(shown.figure_)
-    figure: Figure = ProjectionHistogramDisplay(models).plot().figure_
+    figure: Figure = ProjectionHistogramDisplay(models).plot(density=False).figure_
     _close(figure)
     return figure
 
