@@ -264,8 +264,11 @@ def test_no_universum_is_the_plain_svm(nothing):
     plain = UniversumSVC().fit(X, Y)
     if isinstance(nothing, str):
         other = UniversumSVC(universum_weight=0).fit(X, Y, universum=U)
-    else:
+    elif nothing is None:
         other = UniversumSVC().fit(X, Y, universum=nothing)
+    else:
+        with pytest.warns(UserWarning, match="universum has no points: this is a plain SVM"):
+            other = UniversumSVC().fit(X, Y, universum=nothing)
     assert same_model(plain, other)
     assert len(other.universum_support_) == 0
 

@@ -146,6 +146,46 @@ def test_rejection_is_not_verified_as_a_whole():
             ask(model, X, Y)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_universum_without_points_is_told(name):
+    with pytest.warns(UserWarning, match="universum has no points") as caught:
+        MODELS[name].fit(X, Y, universum=U[:0])
+    assert caught[0].filename == __file__
+
+
+def frame(points, names):
+    return pd.DataFrame(points, columns=names)
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2, 3], ["a", "b", "c", "d"]], ids=["numbers", "texts"])
+def test_columns_of_a_universum_in_another_order(names):
+    with pytest.raises(ValueError, match=f"column 0 is {names[0]!r} in X, but {names[-1]!r} in"):
+        UniversumSVC().fit(frame(X, names), Y, universum=frame(U, names)[names[::-1]])
+    # Numbers that are other numbers are how tables are made of arrays.
+    if names[0] == 0:
+        UniversumSVC().fit(frame(X, names), Y, universum=frame(U, [7, 8, 9, 10]))
+
+
+def test_a_table_as_universum_beside_an_array():
+    table = frame(U, list("abcd"))
+    with pytest.warns(UserWarning, match="universum has names of columns and X has none") as told:
+        model = UniversumSVC().fit(X, Y, universum=table)
+    assert len(told) == 1
+    loo_error(model, X, Y, table)  # which asks about the fit, and was told
+    UniversumSVC().fit(X, Y, universum=frame(U, range(4)))
+
+
+@pytest.mark.parametrize("time", [pd.Timestamp("2024-05-01"), pd.Timestamp("2024-05-01", tz="UTC")])
+def test_columns_of_times_are_named(time):
+    names = list("abcd")
+    good, bad = frame(X, names), frame(U, names).assign(c=time)
+    said = r"^Column 'c' of {} holds times \(datetime64.*\), and numbers are needed"
+    with pytest.raises(ValueError, match=said.format("universum")):
+        UniversumSVC().fit(good, Y, universum=bad)
+    with pytest.raises(ValueError, match=said.format("X")):
+        UniversumSVC().fit(bad, Y, universum=good)
+
+
 def test_columns_of_other_names_are_told_apart_in_a_line():
     frame = pd.DataFrame(np.zeros((30, 64)), columns=[f"pixel {k}" for k in range(64)])
     other = frame.rename(columns={"pixel 40": "Pixel 40"})

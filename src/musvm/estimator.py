@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
-from musvm._input.mistakes import warn_if_split, warn_if_training_points
+from musvm._input.mistakes import warn_if_empty, warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
@@ -272,6 +272,8 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
 
     delta : float, default=0.0
         How far the decision values of a universum point may spread at no cost; not negative.
+        Without a universum it has no effect: a model and the plain SVM that it is compared with
+        are the same estimator, fitted with `universum` and without.
 
     universum_weight : 'balanced' or float, default='balanced'
         :math:`C^* / C`. 'balanced' is n / (m L) for n training points, m universum points and L
@@ -500,12 +502,12 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
 
         universum : {array-like, sparse matrix} of shape (m, n_features), a tuple or list of such \
 arrays, or a callable, default=None
-            Points of no class. None, or no rows at all, fits the plain SVM. An array of more than
-            256 MB as doubles, with a dense X, stays where it is: a memory map,
-            ``np.load(path, mmap_mode="r")``, is read piece by piece, and only points that may take
-            part in the solution are kept. A function without arguments that returns an iterator
-            over arrays does the same for points in any storage; it is called many times and must
-            give the same arrays each time.
+            Points of no class. None fits the plain SVM, and so do no rows at all, with a warning.
+            An array of more than 256 MB as doubles, with a dense X, stays where it is: a memory
+            map, ``np.load(path, mmap_mode="r")``, is read piece by piece, and only points that may
+            take part in the solution are kept. A function without arguments that returns an
+            iterator over arrays does the same for points in any storage; it is called many times
+            and must give the same arrays each time.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included. A row of weight 0 is left
@@ -521,6 +523,7 @@ arrays, or a callable, default=None
             The fitted estimator.
         """
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
+        warn_if_empty(data, universum)
         if self.kernel != "precomputed":
             warn_if_split(X, universum)
             warn_if_on_another_scale(data)

@@ -289,8 +289,7 @@ def test_advice_that_is_translated_is_given_by_the_library():
         ", or raise cache_size",
         "do not fit into cache_size=",
         "universum rows are rows of X",
-        ", or make one by musvm.universum.random_average",
-        ": was X scaled and the universum not? make_universum_pipeline",
+        ": was one of them scaled and the other not? make_universum_pipeline",
         "its {name} had",
         "its classes are",
     ):

@@ -1,4 +1,4 @@
-"""Calls that work and are most likely not meant: a universum that is X, or that was split up.
+"""Calls that work and are most likely not meant: a universum that is empty, X, or was split up.
 
 A universum belongs to none of the classes. Where half of it, or a copy of half of X, are training
 points, somebody has passed the wrong table, or the whole of which X is a part. Different points
@@ -37,10 +37,18 @@ def warn_if_training_points(data: FitData) -> None:
     n_found, m = int(np.isin(digests[~is_training], shared).sum()), int((~is_training).sum())
     warn_of_data(
         f"{n_found} of {m} universum rows are rows of X: a universum holds points of no class, not "
-        "the training data. Leave out the rows of X, or make one by "
-        "musvm.universum.random_average.",
+        "the training data. Leave out the rows of X.",
         "training points",
     )
+
+
+def warn_if_empty(data: FitData, universum: Any) -> None:
+    """Say that a universum was given and has no points: those of a filter that none passed, say."""
+    if universum is not None and data.is_training.all():
+        warn_of_data(
+            "The universum has no points: this is a plain SVM. Pass universum=None to say so.",
+            "empty",
+        )
 
 
 def warn_if_split(X: Any, universum: Any) -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
 from musvm._input.digests import row_digests
+from musvm._input.folds import warn_of_data
 from musvm._input.streams import (
     Repeated,
     Stored,
@@ -112,6 +113,8 @@ def read(
     precomputed = estimator.kernel == "precomputed"
     _require_rows(X)
     _require_labels(y)
+    _require_numbers(X, "X")
+    columns = _columns(X)
     X, y = validate_data(
         estimator,
         X,
@@ -125,6 +128,9 @@ def read(
         raise ValueError(f"A precomputed kernel matrix must be square, got shape {X.shape}.")
 
     def read_part(part: Any) -> Any:
+        _require_same_order(columns, _columns(part))
+        if reset and columns is None:
+            _warn_of_names(part)
         return read_universum(part, estimator)
 
     weights = sample_weight, universum_sample_weight
@@ -291,10 +297,51 @@ def n_rows(part: Any) -> int:
     return int(part.shape[0]) if hasattr(part, "shape") else len(part)
 
 
+def _columns(table: Any) -> list[Any] | None:
+    """The names of the columns of a table, whatever they are; None of what is no table."""
+    columns = getattr(table, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def _require_same_order(expected: list[Any] | None, found: list[Any] | None) -> None:
+    """Refuse columns in another order than those of X, by names of any type, numbers too.
+
+    Names that are strings are compared in every respect by `read_universum`.
+    """
+    if expected is None or found is None or expected == found or len(expected) != len(found):
+        return
+    if len(set(expected)) == len(expected) and set(expected) == set(found):
+        at = next(k for k, name in enumerate(expected) if name != found[k])
+        raise ValueError(other_columns(at, expected[at], found[at]))
+
+
+def other_columns(at: int, expected: Any, found: Any) -> str:
+    """What is wrong with the names of the columns of a universum."""
+    return (
+        "The columns of universum must have the names of the columns of X, in the same "
+        f"order: column {at} is {expected!r} in X, but {found!r} in universum."
+    )
+
+
+def _require_numbers(table: Any, what: str) -> None:
+    """Refuse columns of times: NumPy has no type for them and for numbers."""
+    kinds = getattr(table, "dtypes", None)
+    columns = _columns(table)
+    if kinds is None or columns is None:
+        return
+    for name, kind in zip(columns, kinds, strict=False):
+        if getattr(kind, "kind", "?") in "mM":
+            raise ValueError(
+                f"Column {name!r} of {what} holds times ({kind}), and numbers are needed: leave it "
+                "out of X and of universum, or make numbers of it in both."
+            )
+
+
 def read_universum(part: Any, estimator: Any) -> Any:
     """One array of universum points, validated against the columns of X."""
     names = get_feature_names(require_two_dimensions(part))
     expected = getattr(estimator, "feature_names_in_", None)
+    _require_numbers(part, "universum")
     U = check_array(
         part,
         accept_sparse="csr",
@@ -306,11 +353,18 @@ def read_universum(part: Any, estimator: Any) -> Any:
     require_same_width(U, estimator)
     if names is not None and expected is not None and not np.array_equal(names, expected):
         at = int(np.flatnonzero(names != expected)[0])
-        raise ValueError(
-            "The columns of universum must have the names of the columns of X, in the same "
-            f"order: column {at} is {expected[at]!r} in X, but {names[at]!r} in universum."
-        )
+        raise ValueError(other_columns(at, expected[at], names[at]))
     return U
+
+
+def _warn_of_names(part: Any) -> None:
+    """A table for a universum beside an array as X: nothing tells whether the orders agree."""
+    if get_feature_names(part) is not None:
+        warn_of_data(
+            "universum has names of columns and X has none, so that nothing tells whether they are "
+            "in the same order: pass X as a table as well, or the universum as an array.",
+            "names",
+        )
 
 
 def require_two_dimensions(part: Any) -> Any:

@@ -90,7 +90,6 @@ _IN_THE_SHELL = (
     (r"its X had\b", "the table of the fit had"),
     (r"its universum had\b", "the universum of the fit had"),
     (r"its classes are\b", "the classes of the fit are"),
-    (r", or make one by musvm\.universum\.random_average", ""),
     (r": was one of them scaled and the other not\? make_universum_pipeline.* both\.", "."),
 )
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
-from musvm._input.mistakes import warn_if_split, warn_if_training_points
+from musvm._input.mistakes import warn_if_empty, warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData
 from musvm._input.weights import balanced_weight, row_caps
@@ -182,7 +182,8 @@ default='loo-estimate'
 
     results_ : dict of ndarray
         One column per entry, one row per cell; ``pandas.DataFrame(search.results_)`` is a table.
-        `step` is 'a' without universum and 'b' with it. `criterion` is the share of points that
+        `step` is 'a' without universum and 'b' with it, whether step (b) or (c) has tried the
+        cell. `criterion` is the share of points that
         the criterion counts; where that is an error and no bound, it is the `error`, and
         `soft_error` ranks the cells. `hinge` is the mean hinge loss of the left-out margins.
         `relative_gap`, `converged`, `n_iter` and
@@ -365,7 +366,8 @@ default='loo-estimate'
 
         universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
 such arrays, default=None
-            Points of no class. None, or no rows at all, leaves out steps (b) and (c).
+            Points of no class. None leaves out steps (b) and (c), and so do no rows at all, with
+            a warning.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included, and of their weight in the
@@ -384,6 +386,7 @@ such arrays, default=None
         """
         groups = tensors.to_host(groups)
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
+        warn_if_empty(data, universum)
         if self.kernel != "precomputed":
             warn_if_split(X, universum)
             warn_if_on_another_scale(data)
