@@ -13,6 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
+import musvm
 from musvm import (
     RejectingClassifier,
     UniversumPipeline,
@@ -21,6 +22,7 @@ from musvm import (
     loo_error,
     make_universum_pipeline,
     report,
+    save,
     verify,
 )
 from musvm.search import rule
@@ -186,6 +188,53 @@ def test_columns_of_times_are_named(time):
         UniversumSVC().fit(bad, Y, universum=good)
 
 
+GRIDS = {
+    "Cs": ([1.0, -1.0], "a float in the range"),
+    "gammas": (["scales"], "a str among {"),
+    "deltas": ([0.1, -0.1], "a float in the range"),
+    "universum_weights": (["even"], "a str among {"),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_bad_value_of_a_grid_is_blamed_on_the_grid(name):
+    values, wanted = GRIDS[name]
+    search = UniversumSVCCV(criterion=3).set_params(**{name: values})
+    with pytest.raises(ValueError, match=f"^Every value of {name} must be .*Got") as error:
+        search.fit(X, Y, universum=U)
+    assert wanted in str(error.value)
+
+
+def test_a_model_that_cannot_be_saved_for_want_of_a_folder(tmp_path):
+    pytest.importorskip("skops", reason="model files need skops")
+    model = UniversumSVC().fit(X, Y)
+    with pytest.raises(FileNotFoundError, match=r"there is no such folder: '.*absent'$"):
+        save(model, tmp_path / "absent" / "model.skops")
+
+
+def test_a_fitted_model_is_shown_without_its_numbers():
+    model = UniversumSVC().fit(X, Y, universum=U)
+    n, m = len(model.support_), len(model.universum_support_)
+    assert repr(model.model_).endswith(
+        f"3 classes, {n} support vectors of the training points and {m} of the universum)"
+    )
+    assert "array" not in repr(model.model_)
+
+
+def test_the_package_lists_what_users_import():
+    public = {name for name in dir(musvm) if not name.startswith("_")}
+    assert public == {*musvm.__all__, "datasets", "report", "torch", "universum"}
+
+
+@pytest.mark.parametrize("method", ["span", "span-2016", "loo-estimate", "loo"])
+def test_a_bound_is_not_shown_as_an_error(method):
+    found = loo_error(UniversumSVC().fit(X, Y), X, Y, method=method)
+    is_bound = method.startswith("span")
+    assert found.is_error != is_bound
+    assert ("a bound and no error" in repr(found)) == is_bound
+    assert f"{found.error:.4g}" in repr(found)
+
+
 def test_columns_of_other_names_are_told_apart_in_a_line():
     frame = pd.DataFrame(np.zeros((30, 64)), columns=[f"pixel {k}" for k in range(64)])
     other = frame.rename(columns={"pixel 40": "Pixel 40"})
@@ -274,6 +323,9 @@ def test_comparison_and_verification_are_printed_as_tables():
     assert infeasibility.split()[1] == f"{checked.infeasibility:.1e}"
     assert verdict.endswith("The certificate holds.")
     assert repr(checked).startswith("Verification(primal=")
+    page = checked._repr_html_()
+    assert f"<td>{checked.primal:.6g}</td><td>{checked.claimed_primal:.6g}</td>" in page
+    assert verdict in page
 
 
 @pytest.mark.parametrize("universum", [None, U], ids=["plain", "with universum"])

@@ -70,4 +70,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    """What users import, and names that begin with an underscore; not what this file needs."""
+    own = {name for name in globals() if name.startswith("_")}
+    return sorted({*own, *__all__, *_ROOMS})

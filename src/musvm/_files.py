@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     It is written beside that name and renamed with `os.replace`, which is atomic: whoever looks
     sees the old file or the new one, whole.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         # Not tempfile: its files are for their owner only, and would stay so.

@@ -96,7 +96,7 @@ class OtherDataError(ValueError):
         self.difference = difference
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FittedModel:
     """The model above, with what it was made of and how well.
 
@@ -130,6 +130,14 @@ class FittedModel:
     universum_start: int
     fingerprint: str
     certificate: Certificate
+
+    def __repr__(self) -> str:
+        """What it is and how large, without the numbers."""
+        n_universum = len(self.support) - self.n_training_support
+        return (
+            f"FittedModel({self.kernel!r}, {len(self.classes)} classes, {self.n_training_support} "
+            f"support vectors of the training points and {n_universum} of the universum)"
+        )
 
     @classmethod
     def of(

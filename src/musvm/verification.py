@@ -20,6 +20,7 @@ a formula are computed in it as well, distances from differences of coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
-from musvm._messages import aligned, instead_of
+from musvm._messages import aligned, html_table, instead_of
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel, OtherDataError
@@ -76,20 +77,28 @@ class Verification:
 
     def __str__(self) -> str:
         """What was recomputed beside what the model claims, and the verdict."""
+        return f"{aligned(self._rows())}\n{self._verdict}"
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return f"{html_table(self._rows())}<p>{escape(self._verdict)}</p>"
+
+    def _rows(self) -> list[list[str]]:
         claimed = self.claimed_gap / self.claimed_primal if self.claimed_primal else 0.0
-        table = aligned(
-            [
-                ["", "recomputed", "claimed"],
-                ["objective", f"{self.primal:.6g}", f"{self.claimed_primal:.6g}"],
-                ["duality gap", f"{self.gap:.2e}", f"{self.claimed_gap:.2e}"],
-                ["relative gap", f"{self.relative_gap:.2e}", f"{claimed:.2e}"],
-                ["infeasibility", f"{self.infeasibility:.1e}", "0"],
-            ]
-        )
+        return [
+            ["", "recomputed", "claimed"],
+            ["objective", f"{self.primal:.6g}", f"{self.claimed_primal:.6g}"],
+            ["duality gap", f"{self.gap:.2e}", f"{self.claimed_gap:.2e}"],
+            ["relative gap", f"{self.relative_gap:.2e}", f"{claimed:.2e}"],
+            ["infeasibility", f"{self.infeasibility:.1e}", "0"],
+        ]
+
+    @property
+    def _verdict(self) -> str:
         asked = f"The fit was asked for a relative gap of {self.tol:g}"
         reached = "and says that it got there" if self.converged else "and says that it fell short"
         verdict = "The certificate holds." if self.holds else "The certificate is WRONG."
-        return f"{table}\n{asked} {reached}. {verdict}"
+        return f"{asked} {reached}. {verdict}"
 
     @property
     def feasible(self) -> bool:

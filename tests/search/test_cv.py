@@ -20,6 +20,7 @@ import scipy.sparse as sp
 import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer, make_scorer, matthews_corrcoef
@@ -383,6 +384,20 @@ def test_the_table_of_a_search_has_the_columns_of_scikit_learn():
     np.testing.assert_allclose(
         4 * (found["mean_fit_time"] + found["mean_score_time"]), search.results_["seconds"]
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "sign"),
+    [
+        ({"criterion": "span"}, "mean_test_bound", 1),
+        ({"cv": 3}, "mean_test_soft_error", 1),
+        ({"cv": 3, "scoring": "f1_macro"}, "mean_test_score", -1),
+    ],
+)
+def test_the_table_of_a_search_has_what_ranks_its_cells(options, column, sign):
+    found = make_search(**options).fit(X, Y, universum=U).cv_results_
+    expected = rankdata(sign * found[column], method="min")
+    np.testing.assert_array_equal(found["rank_test_score"], expected)
 
 
 @pytest.mark.parametrize("criterion", ["span", "loo-estimate", "loo"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import sys
 
@@ -207,7 +208,11 @@ def test_frame_has_the_same_numbers():
     assert frame.index.tolist() == [u.name for u in diagnosis]
     assert frame.loc["wide", "spread"] == diagnosis["wide"].measures.spread
     assert frame.loc["narrow", "nuisance"] == diagnosis["narrow"].measures.nuisance
-    assert repr(diagnosis).startswith("Diagnosis({'")
+    assert repr(diagnosis) == str(diagnosis)
+    page = diagnosis._repr_html_()
+    for universum in diagnosis:
+        assert f"<th>{universum.name}</th><td>{universum.n_points}</td>" in page
+        assert html.escape(universum.sentence) in page
 
 
 def test_message_without_pandas(monkeypatch):

@@ -6,7 +6,7 @@ training rows are left out; the universum always stays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from musvm.loo.span import counts_as_error, span_margins, squared_spans
 from musvm.loo.types import support_types, two_active_share
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeaveOneOutResult:
     """What leaving out one training point at a time says about a model.
 
@@ -32,7 +32,9 @@ class LeaveOneOutResult:
         The method it comes from.
 
     error : float
-        Share of the training points that count as errors when left out.
+        Share of the training points that the method counts. For 'loo' and 'loo-estimate' that is
+        the leave-one-out error, exact or estimated. **For the spans it is a bound, and no error**:
+        it may rank models, and says nothing of how good one is; `is_error` tells.
 
     predictions : ndarray of shape (n,) or None
         Labels given to the points when left out. None for the spans.
@@ -72,15 +74,33 @@ class LeaveOneOutResult:
 
     method: str
     error: float
-    predictions: Any = field(repr=False)
-    decision_values: FloatArray | None = field(repr=False)
-    margins: FloatArray = field(repr=False)
-    types: IntArray = field(repr=False)
+    predictions: Any
+    decision_values: FloatArray | None
+    margins: FloatArray
+    types: IntArray
     two_active_share: float
-    radius: FloatArray | None = field(default=None, repr=False)
-    certified: Any = field(default=None, repr=False)
+    radius: FloatArray | None = None
+    certified: Any = None
     n_without_resolve: int | None = None
     types_kept_share: float | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether `error` is an error; the spans are bounds, which rank models and no more."""
+        return METHODS[self.method].is_error
+
+    def __repr__(self) -> str:
+        """What the method computes, in words, and its figures."""
+        figures = [f"two_active_share={self.two_active_share:.4g}"]
+        if self.n_without_resolve is not None:
+            figures.append(f"n_without_resolve={self.n_without_resolve}")
+        if self.types_kept_share is not None:
+            figures.append(f"types_kept_share={self.types_kept_share:.4g}")
+        warned = "" if self.is_error else ", a bound and no error"
+        return (
+            f"LeaveOneOutResult({self.method!r}: {self.error:.4g}, the "
+            f"{METHODS[self.method].words}{warned}; {', '.join(figures)})"
+        )
 
 
 def evaluate(

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from musvm.display import bin_edges
 from musvm.report import text
 from musvm.report.models import Described, Family
-from musvm.search.comparison import Comparison
+from musvm.search.comparison import Comparison, Finalist
 from musvm.search.rule import ranking
 from musvm.universum.diagnosis import Measures, UniversumDiagnosis
 
@@ -226,11 +226,14 @@ def search_table(results: Mapping[str, Any], best: int, ranked: str) -> Table:
     return Table(caption, columns, marked=int(np.flatnonzero(order == best)[0]))
 
 
-def finalists_table(comparison: Comparison) -> Table:
-    """The best models without and with universum, as the search compared them."""
+def finalists_table(comparison: Comparison, results: Mapping[str, Any]) -> Table:
+    """The best models without and with universum, as the search compared them.
+
+    Parameters are those of the search's table, as numbers; a plain SVM has no Delta.
+    """
     finalists = [f for f in (comparison.plain, comparison.universum) if f is not None]
     quantities = [
-        column(title, [f.params[name] for f in finalists], text.compact)
+        column(title, [_parameter(results, f, name) for f in finalists], text.compact)
         for name, title in (
             ("C", "C"), ("gamma", "γ"), ("universum_weight", "C*/C"), ("delta", "Δ"),
         )
@@ -254,6 +257,11 @@ def finalists_table(comparison: Comparison) -> Table:
     ]
     names = ["plain SVM", "MU-SVM"][: len(finalists)]
     return side_by_side("The finalists of the search", names, quantities)
+
+
+def _parameter(results: Mapping[str, Any], finalist: Finalist, name: str) -> Any:
+    is_plain = results["step"][finalist.index] == "a"
+    return None if is_plain and name == "delta" else results[name][finalist.index]
 
 
 def _what_decides(comparison: Comparison) -> str:

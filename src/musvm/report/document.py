@@ -183,7 +183,7 @@ class Document:
             return None
         return {
             "sentence": sentences.search(self.subject),
-            "finalists": content.finalists_table(search.comparison_),
+            "finalists": content.finalists_table(search.comparison_, search.results_),
             "decision": [search.comparison_.decision, SOFT_ERROR],
             "hints": search.hints_,
             "table": content.search_table(

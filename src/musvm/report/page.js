@@ -82,7 +82,7 @@
     const layout = frame(paperWidth.panel, {
       margin: { l: 50, r: 8, t: 8, b: 44 }, annotations: [], shapes: [],
     });
-    layout.xaxis = axis("projection", { range: ends, anchor: rows.length > 1 ? "y2" : "y" });
+    layout.xaxis = axis("projection (margin = 1)", { range: ends, anchor: rows.length > 1 ? "y2" : "y" });
     rows.forEach((row, i) => {
       layout[i ? "yaxis2" : "yaxis"] = axis("% of points", {
         range: [0, tallest], domain: domains[i], nticks: 4,

@@ -112,7 +112,8 @@ default='loo-estimate'
         splits, sees training points only; every universum point is in every training part.
 
     cv : int, splitter or None, default=None
-        Folds in place of `criterion`, under the name that scikit-learn's searches use.
+        Folds in place of `criterion`, whatever that is, under the name that scikit-learn's searches
+        use.
 
     scoring : str, callable or None, default=None
         What folds are scored by in place of errors, as in scikit-learn's searches: a name such as
@@ -161,7 +162,9 @@ default='loo-estimate'
 
     best_score_ : float
         Error of the chosen model: the share of training points, by weight, that are
-        misclassified when they are left out. Smaller is better. It is `comparison_.chosen.error`.
+        misclassified when they are left out. Smaller is better, unlike the `best_score_` of
+        scikit-learn's searches: that is 1 minus this, as in `cv_results_`. It is
+        `comparison_.chosen.error`.
         With `scoring`, its mean score over the folds, `comparison_.chosen.score`: larger is better.
 
     comparison_ : Comparison
@@ -195,7 +198,9 @@ default='loo-estimate'
 
     cv_results_ : dict
         The same cells under the names of scikit-learn's searches, those of every split among
-        them. A score is what `scoring` says, or else 1 minus the error.
+        them. A score is what `scoring` says, or else 1 minus the error: larger is better. Cells are
+        ranked by `mean_test_score` with `scoring`, and by `mean_test_soft_error` without, or by
+        `mean_test_bound` where `criterion` is a span: `rank_test_score` is their rank by it.
 
     left_out_margins_ : ndarray of shape (n_cells, n_points)
         :math:`f_y(x) - \\max_{l \\ne y} f_l(x)` of the points left out, as the criterion sees
@@ -578,9 +583,11 @@ such arrays, default=None
         if not values:
             raise ValueError(f"{name} must hold at least one value.")
         for value in values:
-            validate_parameter_constraints(
-                PARAMETER_CONSTRAINTS, {parameter: value}, type(self).__name__
-            )
+            try:
+                validate_parameter_constraints(PARAMETER_CONSTRAINTS, {parameter: value}, "")
+            except ValueError as error:
+                _, _, wanted = str(error).partition(" must be ")
+                raise type(error)(f"Every value of {name} must be {wanted}") from None
         return [value if isinstance(value, str) else float(value) for value in values]
 
     def _sources(self, data: FitData, blocks: Blocks, folds: list[Fold] | None) -> Sources:

@@ -16,6 +16,9 @@ from musvm.search.rule import ranking
 from musvm.search.run import Cell, Spec
 from musvm.search.steps import Grid
 
+# Names in `cv_results_` of columns that rank cells and are no scores.
+RANKS = {"soft_error": "mean_test_soft_error", "criterion": "mean_test_bound"}
+
 
 def as_table(cells: Sequence[Cell], grid: Grid, criterion: Any) -> dict[str, Any]:
     """A dictionary of equally long arrays, one entry per cell.
@@ -91,5 +94,8 @@ def as_cv_results(cells: Sequence[Cell], results: dict[str, Any], column: str) -
             found[f"split{k}_test_score"] = splits[:, k]
         found["std_test_score"] = splits.std(axis=1)
     found["mean_test_score"] = results["score"] if "score" in results else 1.0 - results["error"]
+    # What ranks the cells, where that is no score.
+    if column in RANKS:
+        found[RANKS[column]] = results[column]
     found["rank_test_score"] = rankdata(ranking(results, column), method="min").astype(np.int32)
     return found

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from sklearn.utils.validation import column_or_1d
 from musvm._input import tensors
 from musvm._input.reading import is_universum, universum_parts
 from musvm._input.tensors import IntArray
+from musvm._messages import aligned, html_table
 from musvm._sklearn import safe_indexing
 from musvm.estimator import UniversumSVC
 from musvm.projections import Projections, nested, project, universum_label
@@ -108,10 +110,16 @@ class UniversumDiagnosis:
     @property
     def sentence(self) -> str:
         """The measures in words."""
+        likely = ": it may consist of points of that class" if self.looks_like_a_class else ""
         return (
             f"Its decision values spread by {self.measures.spread:.2f} of a margin, and "
-            f"{self.majority_share:.0%} of it is taken for class {self.majority}."
+            f"{self.majority_share:.0%} of it is taken for class {self.majority}{likely}."
         )
+
+    @property
+    def looks_like_a_class(self) -> bool:
+        """Whether so much of it is taken for one class that it is likely to be that class."""
+        return self.majority_share > LIKELY_A_CLASS
 
 
 class Diagnosis:
@@ -131,7 +139,7 @@ class Diagnosis:
         self.universa = sorted(
             universa,
             key=lambda u: (
-                u.majority_share > LIKELY_A_CLASS,
+                u.looks_like_a_class,
                 np.isnan(u.measures.nuisance),
                 -np.nan_to_num(u.measures.nuisance),
                 -u.measures.label_entropy,
@@ -174,41 +182,42 @@ class Diagnosis:
         names = [universum.name for universum in self.universa]
         return pandas.DataFrame(rows, index=pandas.Index(names, name="universum"))
 
-    def __str__(self) -> str:
-        first = self.universa[0].measures
-        rows = [("universum", "points", "spread", "inside", "label entropy", "nuisance")]
-        rows += [
-            (
-                " ".join(u.name.split()),
-                str(u.n_points),
-                f"{u.measures.spread:.2f}",
-                f"{u.measures.inside:.0%}",
-                f"{u.measures.label_entropy:.2f}",
-                f"{u.measures.nuisance:+.2f}",
-            )
-            for u in self.universa
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            f"Training points outside the margin: {first.separability:.0%}, "
-            f"at the margin: {first.piling:.0%}",
-            "",
-            *(_align(row, widths) for row in rows),
-            "",
-            *(f"{u.name}: {u.sentence}" for u in self.universa),
-        ]
-        return "\n".join(lines)
-
     def __repr__(self) -> str:
-        ranked = ", ".join(f"{u.name!r}: {u.measures.nuisance:+.2f}" for u in self.universa)
-        return f"Diagnosis({{{ranked}}})"
+        """The measures as a table, the best universum first, and what they say in words."""
+        return "\n".join([self._training, "", aligned(self._rows()), "", *self._sentences()])
 
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        words = "<br>".join(map(escape, self._sentences()))
+        return f"<p>{escape(self._training)}</p>{html_table(self._rows())}<p>{words}</p>"
 
-def _align(row: tuple[str, ...], widths: list[int]) -> str:
-    """Text to the left, numbers to the right."""
-    name, *numbers = row
-    right = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *right]).rstrip()
+    @property
+    def _training(self) -> str:
+        first = self.universa[0].measures
+        return (
+            f"Training points outside the margin: {first.separability:.0%}, "
+            f"at the margin: {first.piling:.0%}"
+        )
+
+    def _rows(self) -> list[list[str]]:
+        head = ["universum", "points", "spread", "inside", "label entropy", "nuisance"]
+        return [
+            head,
+            *(
+                [
+                    " ".join(u.name.split()),
+                    str(u.n_points),
+                    f"{u.measures.spread:.2f}",
+                    f"{u.measures.inside:.0%}",
+                    f"{u.measures.label_entropy:.2f}",
+                    f"{u.measures.nuisance:+.2f}",
+                ]
+                for u in self.universa
+            ),
+        ]
+
+    def _sentences(self) -> list[str]:
+        return [f"{u.name}: {u.sentence}" for u in self.universa]
 
 
 def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
