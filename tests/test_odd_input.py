@@ -86,7 +86,7 @@ def test_wrong_shapes():
         (sp.csr_array(U[:, :3]), "universum has 3 features, but X has 4."),
         (U[0], "universum must be an array of shape (m, n_features)"),
         (U[:, :, None], "universum must be an array of shape (m, n_features)"),
-        ((U, U[0]), "inhomogeneous"),
+        ((U, U[0]), "Part 1 of universum has 1 dimension"),
         (3.0, "universum must be an array of shape (m, n_features), got a scalar."),
         ("points", "universum must be an array of shape (m, n_features), got a scalar."),
         ({"a": [[0.0]]}, "universum must be an array of shape (m, n_features), got a dict."),
@@ -104,7 +104,8 @@ def test_universum_with_other_columns():
     swapped = pd.DataFrame(U, columns=list("bacd"))
     assert "in the same order" in refusal(frame, Y, universum=swapped)
     UniversumSVC().fit(frame, Y, universum=U)
-    UniversumSVC().fit(X, Y, universum=swapped)
+    with pytest.warns(UserWarning, match="universum has names of columns and X has none"):
+        UniversumSVC().fit(X, Y, universum=swapped)
 
 
 def test_prediction_on_another_width():

@@ -93,6 +93,17 @@ def test_rejection_without_its_label():
         RejectingClassifier(UniversumSVC()).fit(X, Y)
     with pytest.raises(ValueError, match="such as reject_label='none'"):
         RejectingClassifier(UniversumSVC()).fit(X, Y.astype(str))
+    with pytest.raises(ValueError, match="reject_label is NaN, which equals no label"):
+        RejectingClassifier(UniversumSVC(), np.nan).fit(X, Y)
+
+
+def test_a_class_of_a_single_point_is_hinted_at():
+    points, labels = np.vstack([X, U[:1]]), np.r_[Y, 7]
+    told = UniversumSVCCV([1.0], deltas=[0]).fit(points, labels).hints_
+    assert "There is a single training point of class 7: left out, nothing can tell its label." in (
+        told
+    )
+    assert not any("single" in hint for hint in UniversumSVCCV([1.0]).fit(X, Y).hints_)
 
 
 LABELLED = r"Part 1 of universum has 1 dimension\(s\), and part 0 has 2: .* has no labels\.$"

@@ -510,6 +510,8 @@ def _require_label(reject_label: Any, y: Any) -> None:
             "RejectingClassifier needs the label that it gives to points of no class: pass one "
             f"that is no class, such as reject_label={suggested}."
         )
+    if reject_label != reject_label:
+        raise ValueError("reject_label is NaN, which equals no label, not even itself.")
 
 
 def _type_of_both(dtype: Any, label: Any) -> Any:

@@ -37,7 +37,7 @@ SHRUNK, APART = 0.25, 4.0
 CONSTANT = 1e-9
 
 QUESTION = (
-    "was one of them scaled and the other not? make_universum_pipeline(StandardScaler(), "
+    ": was one of them scaled and the other not? make_universum_pipeline(StandardScaler(), "
     "UniversumSVC()) scales both."
 )
 
@@ -53,10 +53,10 @@ def warn_if_on_another_scale(data: FitData) -> None:
         is_outside = _is_outside(Excess.of(points, U), len(training))
         is_shrunk = not is_outside and _is_shrunk(tensors.take(data.X, _some(training)), U)
     if is_outside:
-        warn_of_data(f"The universum lies far outside the range of X: {QUESTION}", "range")
+        warn_of_data(f"The universum lies far outside the range of X{QUESTION}", "range")
     elif is_shrunk:
         warn_of_data(
-            f"The universum varies far less than X, and lies apart from it: {QUESTION}", "range"
+            f"The universum varies far less than X, and lies apart from it{QUESTION}", "range"
         )
 
 

@@ -145,7 +145,7 @@ class Comparison:
     # These are unknown to model files of earlier versions.
     soft_difference: float | None = None
     soft_standard_error: float | None = None
-    was_given: bool = True
+    was_given: bool = False
 
     @classmethod
     def of(
@@ -188,6 +188,7 @@ class Comparison:
             uses_universum=gains and not is_void,
             rows=rows,
             is_void=is_void,
+            was_given=True,
         )
 
     def __repr__(self) -> str:

@@ -177,8 +177,8 @@ default='loo-estimate'
         plain numbers.
 
     hints_ : list of str
-        What to know before trusting the result: that the choice is optimistic, and which
-        parameters sit on the edge of what was tried.
+        What to know before trusting the result: that the choice is optimistic, which classes
+        have a single point, and which parameters sit on the edge of what was tried.
 
     best_index_ : int
         Row of the chosen cell in `results_`.
@@ -427,8 +427,7 @@ such arrays, default=None
             cells = self._search(steps)
             self._describe(cells, grid)
             is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
-            has_universum = not bool(data.is_training.all())
-            self._choose(cells, steps, has_universum=has_universum, is_leak=is_leak)
+            self._choose(cells, steps, data, is_leak=is_leak)
             best = cells[self.best_index_]
             fit = steps.final(best)
             progress.total = progress.done
@@ -491,9 +490,7 @@ such arrays, default=None
                 ConvergenceWarning,
             )
 
-    def _choose(
-        self, cells: list[Cell], steps: Steps, *, has_universum: bool, is_leak: bool
-    ) -> None:
+    def _choose(self, cells: list[Cell], steps: Steps, data: FitData, *, is_leak: bool) -> None:
         """Compare the finalists, choose one and set the attributes that tell of it."""
         results, column = self.results_, ranked_by(self._judge, self.scoring)
         found = best_plain(results, column), best_with_universum(results, column)
@@ -501,8 +498,9 @@ such arrays, default=None
         opinion = steps.opinion([cells[row] for row in rows], self._judge)
         params = [results["params"][row] for row in rows]
         scores = None if self.scoring is None else results["score"][rows].tolist()
+        was_given = not bool(data.is_training.all())
         self.comparison_ = Comparison.of(
-            opinion, rows, params, is_void=is_leak, was_given=has_universum, scores=scores
+            opinion, rows, params, is_void=is_leak, was_given=was_given, scores=scores
         )
         for finalist in (self.comparison_.plain, self.comparison_.universum):
             if finalist is not None:
@@ -513,7 +511,7 @@ such arrays, default=None
         self.best_score_ = chosen.error if chosen.score is None else chosen.score
         self.universum_helps_ = self.comparison_.uses_universum
         self.cv_results_ = as_cv_results(cells, results, column)
-        self.hints_ = hints(results, self.comparison_, steps.grid)
+        self.hints_ = hints(results, self.comparison_, steps.grid, data)
 
     def _model(self, data: FitData, blocks: Blocks, kernel: Kernel, fit: CellFit) -> UniversumSVC:
         """The chosen cell as an estimator, as if fitted by itself."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from musvm._input.reading import FitData
 from musvm.search.comparison import Comparison
 from musvm.search.steps import Grid
 
@@ -15,10 +16,11 @@ OPTIMISTIC = (
 )
 
 
-def hints(results: dict[str, Any], comparison: Comparison, grid: Grid) -> list[str]:
-    """Sentences: that the choice is optimistic, and where it sits on the edge of the grid."""
+def hints(results: dict[str, Any], comparison: Comparison, grid: Grid, data: FitData) -> list[str]:
+    """That the choice is optimistic, which classes cannot be judged, what is on a grid's edge."""
     n_cells = len(results["C"])
     found = [OPTIMISTIC.format(n_cells=n_cells)] if n_cells > 1 else []
+    found += _single_points(data)
     row = comparison.chosen.index
     kernel = int(results["kernel_setting"][row])
     found += _edge("C", results["C"][row], grid.Cs[kernel])
@@ -28,6 +30,17 @@ def hints(results: dict[str, Any], comparison: Comparison, grid: Grid) -> list[s
         # 0 is where Delta ends by itself.
         found += _edge("delta", results["delta"][row], grid.deltas, lowest=0.0)
     return found
+
+
+def _single_points(data: FitData) -> list[str]:
+    """A hint if the only training point of a class is left out, and nothing is left to judge it."""
+    counted = data.codes[data.is_training & (data.weight > 0)]
+    numbers = np.bincount(counted, minlength=len(data.classes))
+    single = [str(label) for label in data.classes[numbers == 1].tolist()]
+    if not single:
+        return []
+    which = f"class {single[0]}" if len(single) == 1 else f"{len(single)} classes"
+    return [f"There is a single training point of {which}: left out, nothing can tell its label."]
 
 
 def _edge(name: str, value: Any, values: Any, lowest: float | None = None) -> list[str]:
