@@ -364,7 +364,7 @@ def test_every_figure_and_control_has_a_name(opened):
         "return [...document.querySelectorAll('.panel')].map((p) => "
         "[p.layout.xaxis.title.text, p.layout.yaxis.title.text, p.layout.yaxis2.title.text]);"
     )
-    assert axes == [["projection", "% of points", "% of points"]] * 4
+    assert axes == [["projection (margin = 1)", "% of points", "% of points"]] * 4
 
 
 def test_without_a_universum(browser, data, tmp_path):
