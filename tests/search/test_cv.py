@@ -597,6 +597,19 @@ def test_models_that_agree_everywhere_are_not_said_to_differ_by_nothing_for_cert
     )
 
 
+def test_a_comparison_of_an_earlier_version_is_read_without_what_it_does_not_have():
+    found = compared([0.5, 0.5, -1.0], [0.9, 0.4, 1.0])
+    earlier = object.__new__(Comparison)
+    new = ("soft_difference", "soft_standard_error", "was_given")
+    vars(earlier).update({k: v for k, v in vars(found).items() if k not in new})
+    assert earlier.decision == (
+        f"With the universum the soft error goes from {found.plain.soft_error:.2%} to "
+        f"{found.universum.soft_error:.2%}: the universum is used."
+    )
+    assert earlier.change == found.change
+    assert earlier.as_dict()["soft_difference"] is None
+
+
 def test_the_words_on_the_soft_error_are_those_of_its_formula():
     values = soft_errors(np.array([0.0, 1.0, -1.0]))
     assert re.findall(r"0\.\d+", rule.IN_WORDS) == [f"{value:.2g}" for value in values]

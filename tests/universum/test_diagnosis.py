@@ -201,6 +201,16 @@ def test_table_is_aligned_and_complete():
         assert sentence == f"{universum.name}: {universum.sentence}"
 
 
+def test_a_class_as_universum_is_said_to_look_like_one():
+    svm = UniversumSVC(C=100.0).fit(X, Y)
+    mistake = diagnose(svm, X, Y, X[Y == 0])["universum"]
+    assert mistake.majority_share > 0.7
+    assert mistake.looks_like_a_class
+    assert mistake.sentence.endswith("class 0: it may consist of points of that class.")
+    assert not diagnose(SVM, X, Y, WIDE)["universum"].looks_like_a_class
+    assert "consist" not in diagnose(SVM, X, Y, WIDE)["universum"].sentence
+
+
 def test_frame_has_the_same_numbers():
     diagnosis = diagnose(SVM, X, Y, {"wide": WIDE, "narrow": NARROW})
     frame = diagnosis.as_frame()
