@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from musvm import UniversumSVC, UniversumSVCCV, loo_error
+from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, loo_error
 from musvm._input import streams
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
@@ -224,7 +224,7 @@ def test_an_iterator_is_refused_in_one_sentence(digits):
         UniversumSVC().fit(X, y, universum=(part for part in [U]))
 
 
-def test_a_function_that_gives_other_rows_the_next_time_is_refused(digits):
+def test_a_function_that_gives_fewer_rows_the_next_time_is_refused(digits):
     X, y, U = digits
     calls = []
 
@@ -232,8 +232,77 @@ def test_a_function_that_gives_other_rows_the_next_time_is_refused(digits):
         calls.append(1)
         return [U[: 400 - 10 * len(calls)]]
 
-    with streaming(), pytest.raises(ValueError, match=r"the same pieces every time"):
+    with streaming(), pytest.raises(ValueError, match=r"rows with those of X .* shuffle=False"):
         UniversumSVC(delta=0.1).fit(X, y, universum=shrinking)
+
+
+OTHER_ROWS = r"gave other rows than when it was first read: .* shuffle=False"
+
+
+@settings(deadline=None)
+@given(data=st.data(), change=st.sampled_from(["swapped", "another value", "negated", "as it was"]))
+def test_rows_that_change_between_passes_are_refused(data, change):
+    """Whatever two rows change places, or whichever entry changes, from any pass on."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    X, U = rng.normal(size=(30, 3)), rng.normal(size=(50, 3))
+    later, rows = U.copy(), data.draw(st.permutations(range(50)))[:2]
+    if change == "swapped":
+        later[rows] = U[rows[::-1]]
+    elif change == "another value":
+        later[rows[0], data.draw(st.integers(0, 2))] += data.draw(st.sampled_from([1e-12, 1.0]))
+    elif change == "negated":
+        later[rows[0]] *= -1
+    calls, n_pieces = [], data.draw(st.integers(1, 4))
+
+    def source():
+        calls.append(1)
+        return iter(np.array_split(U if len(calls) == 1 else later, n_pieces))
+
+    # An inside row that is nobody's support vector matters too: the certificate is about it.
+    model = UniversumSVC(C=data.draw(st.sampled_from([0.01, 10.0])), gamma=0.5, delta=0.1)
+    with streaming(first=data.draw(st.integers(4, 80))):
+        if change == "as it was":
+            assert model.fit(X, np.arange(30) % 3, universum=source).converged_
+            return
+        with pytest.raises(ValueError, match=OTHER_ROWS):
+            model.fit(X, np.arange(30) % 3, universum=source)
+
+
+def test_a_file_that_is_written_to_during_a_fit_is_noticed(digits, tmp_path):
+    X, y, U = digits
+    path = tmp_path / "universum.npy"
+    np.save(path, U)
+    written = np.load(path, mmap_mode="r+")
+    original = streams.StreamedRows.read.__func__
+
+    def and_then_change(cls, *arguments, **options):
+        found = original(cls, *arguments, **options)
+        written[17, 3] += 1
+        return found
+
+    with streaming(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams.StreamedRows, "read", classmethod(and_then_change))
+        with pytest.raises(ValueError, match=OTHER_ROWS):
+            UniversumSVC(delta=0.1).fit(X, y, universum=np.load(path, mmap_mode="r"))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_shuffled_loader_is_refused_and_one_in_order_is_not(digits, wrapped):
+    torch = pytest.importorskip("torch", reason="loaders are PyTorch's")
+    X, y, U = digits
+
+    def loader(shuffle):
+        return torch.utils.data.DataLoader(torch.as_tensor(U), batch_size=50, shuffle=shuffle)
+
+    model = UniversumSVC(C=10.0, gamma=0.1, delta=0.3)
+    whole = model.fit(X, y, universum=U).objective_
+    if wrapped:
+        model = RejectingClassifier(model, reject_label=-1, cv=2)
+    with pytest.raises(ValueError, match=OTHER_ROWS):
+        model.fit(X, y, universum=loader(True))
+    fitted = model.fit(X, y, universum=loader(False))
+    svm = fitted.estimator_ if wrapped else fitted
+    assert svm.objective_ == pytest.approx(whole, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -493,9 +493,11 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features) or \
+(n_samples, n_samples)
             Training points, and universum points where `universum_label` marks them. The square
-            kernel matrix of all of them if `kernel` is 'precomputed'.
+            kernel matrix of all of them if `kernel` is 'precomputed'. Tensors of PyTorch and
+            arrays of CuPy may be on a GPU, and need no gradient: they are detached.
 
         y : array-like of shape (n_samples,)
             Labels: numbers, strings or booleans.
@@ -506,8 +508,10 @@ arrays, or a callable, default=None
             An array of more than 256 MB as doubles, with a dense X, stays where it is: a memory
             map, ``np.load(path, mmap_mode="r")``, is read piece by piece, and only points that may
             take part in the solution are kept. A function without arguments that returns an
-            iterator over arrays does the same for points in any storage; it is called many times
-            and must give the same arrays each time.
+            iterator over arrays, or an object that can be iterated over again and again, a
+            DataLoader for one, does the same for points in any storage. It is read many times and
+            must give the same arrays in the same order each time: every row that the fit and its
+            certificate rely on is compared with what was read first, and other rows are refused.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C for the rows of X, universum rows included. A row of weight 0 is left

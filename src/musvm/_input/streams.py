@@ -7,6 +7,11 @@
 One pass over everything finds what has to be known of every row: that its entries are finite, its
 digest and its sum. From then on rows come in pieces of a few megabytes, in the order in which they
 are stored, or as the few that somebody wants to keep.
+
+Every row that is handed out later has the digest that it had in the first pass, or the pass ends
+with an error. A certificate is about the rows that its solver saw, and a source that shuffles them,
+or draws them anew, would make it a statement about rows that nobody has. Rows of arrays and memory
+maps are compared like all others: somebody may write to their memory or their file.
 """
 
 from __future__ import annotations
@@ -28,6 +33,10 @@ PIECE_ENTRIES = 2**22
 MOST_COPIED = 2**28
 # Numbers that a double holds exactly, or as well as they were meant.
 KINDS = "fiub"
+SAME_ROWS = (
+    "it is read several times, so give the same arrays in the same order each time (a DataLoader "
+    "with shuffle=False)."
+)
 
 
 class Part(Protocol):
@@ -142,8 +151,13 @@ class StreamedRows:
         return sp.vstack(values, format="csr")[np.argsort(np.concatenate(places))]
 
     def pieces(self, rows: IntArray | None = None) -> Iterator[tuple[IntArray, Any]]:
-        """Some rows, or all, in the order of their storage: their places in `rows`, and doubles."""
-        stored = self.stored if rows is None else self.stored[rows]
+        """Some rows, or all, in the order of their storage: their places in `rows`, and doubles.
+
+        Each is compared with what was read first: other rows, or fewer or more, are refused.
+        """
+        stored, digests = self.stored, self.digests
+        if rows is not None:
+            stored, digests = stored[rows], digests[rows]
         order = np.argsort(stored, kind="stable")
         ascending, start = stored[order], 0
         for part in self.parts:
@@ -151,14 +165,22 @@ class StreamedRows:
                 stop = start + piece.shape[0]
                 first, last = np.searchsorted(ascending, [start, stop])
                 if first < last:
-                    wanted = piece[ascending[first:last] - start]
-                    yield order[first:last], _as_doubles(wanted, self.sparse)
+                    place = order[first:last]
+                    values = _as_doubles(piece[ascending[first:last] - start], self.sparse)
+                    _require_same_rows(values, digests[place])
+                    yield place, values
                 start = stop
         if start != self.n_stored:
             raise ValueError(
                 f"universum gave {self.n_stored} rows with those of X when it was first read and "
-                f"{start} now: it must give the same pieces every time."
+                f"{start} now: {SAME_ROWS}"
             )
+
+
+def _require_same_rows(values: Any, digests: IntArray) -> None:
+    """Refuse rows, as doubles, that are not those of these digests, in this order."""
+    if not np.array_equal(row_digests(values), digests):
+        raise ValueError(f"universum gave other rows than when it was first read: {SAME_ROWS}")
 
 
 def _as_doubles(piece: Any, sparse: bool) -> Any:
