@@ -204,6 +204,8 @@ def test_code_on_the_pages_gives_what_it_shows(page):
         r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
     examples = "".join(block for block in blocks if ">>>" in block)
+    if "import torch" in examples:
+        pytest.importorskip("torch", reason="the page about PyTorch needs it")
     test = doctest.DocTestParser().get_doctest(examples, {}, page.name, str(page), 0)
     report: list[str] = []
     doctest.DocTestRunner().run(test, out=report.append)

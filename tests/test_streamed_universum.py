@@ -332,7 +332,8 @@ def test_a_map_with_an_infinite_entry_is_refused(digits):
 def test_no_pieces_at_all_are_the_plain_machine(digits):
     X, y, _ = digits
     plain = UniversumSVC().fit(X, y)
-    model = UniversumSVC().fit(X, y, universum=lambda: iter([]))
+    with pytest.warns(UserWarning, match="The universum has no points: this is a plain SVM"):
+        model = UniversumSVC().fit(X, y, universum=lambda: iter([]))
     assert model.objective_ == pytest.approx(plain.objective_, abs=plain.dual_gap_)
     assert model.model_.fingerprint == plain.model_.fingerprint
 

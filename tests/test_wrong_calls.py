@@ -199,23 +199,6 @@ def test_columns_of_times_are_named(time):
         UniversumSVC().fit(bad, Y, universum=good)
 
 
-GRIDS = {
-    "Cs": ([1.0, -1.0], "a float in the range"),
-    "gammas": (["scales"], "a str among {"),
-    "deltas": ([0.1, -0.1], "a float in the range"),
-    "universum_weights": (["even"], "a str among {"),
-}
-
-
-@pytest.mark.parametrize("name", GRIDS)
-def test_a_bad_value_of_a_grid_is_blamed_on_the_grid(name):
-    values, wanted = GRIDS[name]
-    search = UniversumSVCCV(criterion=3).set_params(**{name: values})
-    with pytest.raises(ValueError, match=f"^Every value of {name} must be .*Got") as error:
-        search.fit(X, Y, universum=U)
-    assert wanted in str(error.value)
-
-
 def test_a_model_that_cannot_be_saved_for_want_of_a_folder(tmp_path):
     pytest.importorskip("skops", reason="model files need skops")
     model = UniversumSVC().fit(X, Y)

@@ -25,6 +25,7 @@ from musvm._input.blocks import Blocks, merge
 from musvm._input.mistakes import warn_if_empty, warn_if_split, warn_if_training_points
 from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData
+from musvm._input.streams import starts_anew
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._input.weights import row_caps
 from musvm._messages import warn_user
@@ -568,7 +569,13 @@ arrays, or a callable, default=None
 
     def _read(self, X: Any, y: Any, universum: Any, *weights: Any) -> FitData:
         """All rows, on the device of X where that is a tensor and there is much to compute."""
-        if tensors.is_tensor(X):
+        if tensors.is_tensor(X) and starts_anew(universum) is not None:
+            if not tensors.is_on_host(X):
+                raise ValueError(
+                    "universum is given in pieces, which are read by the processor: pass X.cpu(), "
+                    "or put the pieces together, by torch.cat."
+                )
+        elif tensors.is_tensor(X):
             parts = [X, *reading.universum_parts(universum)]
             n_points = sum(map(reading.n_rows, parts))
             stays = stays_on_device(n_points, self.kernel, self.solver)

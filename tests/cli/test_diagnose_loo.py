@@ -74,6 +74,53 @@ def test_diagnose_ranks_several_universa_in_an_aligned_table(folder):
     assert taken["setosa.csv"] == ("setosa", 1.0), "one of the classes is no universum"
 
 
+def numbered(path: str) -> None:
+    """The tables of the classes with numbers for labels, and a universum in other units."""
+    frame = pandas.read_csv("train.csv")
+    frame["species"] = frame["species"].astype("category").cat.codes
+    frame.to_csv(path, index=False)
+    others = pandas.read_csv("others.csv")
+    numbers = others.select_dtypes("number").columns
+    others[numbers] *= 1000
+    others.to_csv("millimetres.csv", index=False)
+
+
+def test_diagnose_prints_json_of_numbered_classes_and_of_measures_without_a_value(folder):
+    numbered("numbers.csv")
+    result = run("diagnose", "numbers.csv", "others.csv", "millimetres.csv", "--json")
+    assert result.exit_code == 0, result.output
+    here, far = json.loads(result.stdout)
+    assert (here["universum"], far["universum"]) == ("others.csv", "millimetres.csv")
+    assert here["majority"] in (0, 1, 2)
+    assert far["nuisance"] is None
+    assert far["looks_like_a_class"] is True
+
+
+def test_diagnose_says_what_ranks_and_what_looks_like_a_class(folder):
+    setosa = pandas.read_csv("train.csv").iloc[:10].drop(columns="species")
+    setosa.to_csv("setosa.csv", index=False)
+    result = run("diagnose", "train.csv", "setosa.csv", "others.csv")
+    assert "those of which more than 70% is taken for one class" in result.stdout
+    assert re.search(r"^setosa\.csv .* 100% setosa ", result.stdout, flags=re.MULTILINE)
+    warning = "Warning: setosa.csv: 100% of it is taken for class setosa; a universum holds points"
+    assert warning in result.stderr
+
+
+@pytest.mark.parametrize("command", ["diagnose", "fit"])
+def test_a_universum_in_other_units_is_told_once_and_by_its_name(folder, command):
+    numbered("numbers.csv")
+    universa = ["--universum", "others.csv", "--universum", "millimetres.csv"]
+    options = [*FIXED, "--nested", "2"] if command == "fit" else []
+    result = run(command, "numbers.csv", *universa, *options)
+    assert result.exit_code == 0, result.output
+    told = [line for line in result.stderr.splitlines() if "far outside" in line]
+    assert told == [
+        "Warning: millimetres.csv: the universum lies far outside the range of the training rows; "
+        "are its columns in the same units?"
+    ]
+    assert "nan" not in result.stdout
+
+
 def test_diagnose_takes_a_label_too(folder):
     apart = json.loads(run("diagnose", "train.csv", "others.csv", "--json").stdout)
     marked = json.loads(

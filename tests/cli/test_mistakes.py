@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer", reason="the command line needs typer")
 pytest.importorskip("pandas", reason="tables need pandas")
 
+import pandas
 from typer.testing import CliRunner
 
 import cli_tables
@@ -209,16 +211,74 @@ def test_a_flipped_byte_is_damage_and_a_table_is_no_model(unused, folder):
 QUICK = ["--C", "1", "--select", "2", "--force"]
 
 
-def test_a_line_of_data_that_is_taken_for_names_is_noted(folder):
+def test_a_line_of_data_that_is_taken_for_names_is_refused_or_noted(folder):
     lines = (folder / "train.csv").read_text().splitlines()
     (folder / "headless.csv").write_text("\n".join(lines[1:]) + "\n")
     result = CliRunner().invoke(app, ["fit", "headless.csv", *QUICK])
+    assert result.exit_code == 1
+    assert "line 1 has 4 numbers and 'setosa', a label of other lines too" in result.output
+    # A label that no other line has may be the name of the column.
+    odd = lines[1].replace("setosa", "species")
+    (folder / "odd.csv").write_text("\n".join([odd, *lines[2:]]) + "\n")
+    result = CliRunner().invoke(app, ["fit", "odd.csv", *QUICK])
     assert result.exit_code == 0, result.output
-    assert (
-        "headless.csv: columns are called '5.1', '3.5', '1.4' and 1 more; if that" in result.output
-    )
+    assert "odd.csv: columns are called '5.1', '3.5', '1.4' and 1 more; if that" in result.output
     for arguments in (["headless.csv", "--no-header"], ["train.csv"]):
         assert "--no-header" not in CliRunner().invoke(app, ["fit", *arguments, *QUICK]).output
+
+
+def test_missing_cells_are_counted(folder):
+    frame = pandas.read_csv("train.csv")
+    frame.loc[:29, "petal width"] = np.nan
+    frame.to_csv("gaps.csv", index=False)
+    result = CliRunner().invoke(app, ["fit", "gaps.csv", *QUICK])
+    n = int(frame.drop(columns="species").isna().to_numpy().sum())
+    note = (
+        f"Note: gaps.csv: {n} cells of 375 are missing, 30 of 75 in column 'petal width'; they "
+        "count as the median of their column in training, categories as the most frequent one"
+    )
+    assert note in result.stderr.splitlines()
+    frame.fillna({"colour": "red"}).fillna(1.0).to_csv("full.csv", index=False)
+    result = CliRunner().invoke(app, ["predict", "model.skops", "full.csv"])
+    assert "missing" not in result.stderr
+    result = CliRunner().invoke(app, ["predict", "model.skops", "gaps.csv"])
+    assert note in result.stderr.splitlines()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_note_on_an_optimistic_error_names_what_is_not(folder, nested):
+    options = ["--C", "1,10", "--select", "2", "--force", *(["--nested", "2"] if nested else [])]
+    result = CliRunner().invoke(app, ["fit", "train.csv", *options])
+    assert result.exit_code == 0, result.output
+    (told,) = [line for line in result.stderr.splitlines() if "optimistic" in line]
+    expected = "that of the line nested is not." if nested else "that of --nested FOLDS is not."
+    assert told.endswith(f"so it is optimistic; {expected}")
+
+
+def test_labels_of_another_kind_are_noted(folder):
+    assert CliRunner().invoke(app, ["fit", "train.csv", *QUICK]).exit_code == 0
+    frame = pandas.read_csv("new.csv")
+    frame["species"] = frame["species"].astype("category").cat.codes
+    frame.to_csv("numbers.csv", index=False)
+    result = CliRunner().invoke(app, ["predict", "model.skops", "numbers.csv"])
+    assert (
+        "Note: numbers.csv: none of its labels, such as '0', is a class of the model, such as "
+        "'setosa': no share of correct predictions is told"
+    ) in result.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        ("95", "95 cannot be used: give a share between 0.01 and 1; did you mean 0.95?"),
+        ("0", "0 cannot be used: give a share between 0.01 and 1"),
+        ("-1", "-1 cannot be used: give a share between 0.01 and 1"),
+    ],
+)
+def test_a_share_in_per_cent_is_answered_with_the_share(folder, share, words):
+    result = CliRunner().invoke(app, ["fit", "train.csv", "--accept", share])
+    assert result.exit_code == 2
+    assert result.stderr.rstrip().endswith(words)
 
 
 def test_a_universum_of_labelled_rows_of_the_classes_is_noted(folder):

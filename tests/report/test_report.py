@@ -117,9 +117,9 @@ def test_the_models_compared_are_those_of_the_fit(points, model, written):
         loo_error(plain, X, y, method="loo"),
         loo_error(model, X, y, U, method="loo"),
     ]
-    assert rows["error"] == [f"{100 * found.error:.1f}\xa0%" for found in left_out]
+    assert rows["left-out error"] == [f"{100 * found.error:.1f}\xa0%" for found in left_out]
     said = shown.section("summary").text
-    assert f"the leave-one-out error is {rows['error'][0]} for the plain SVM, " in said
+    assert f"the leave-one-out error is {rows['left-out error'][0]} for the plain SVM, " in said
     for cell, fitted in zip(rows["objective"], (plain, model), strict=True):
         assert float(cell) == pytest.approx(fitted.objective_, rel=1e-3)
     assert rows["training support vectors"] == [str(len(m.support_)) for m in (plain, model)]
@@ -476,7 +476,7 @@ def test_a_search_that_never_used_the_universum(points, written):
     shown = written(search.fit(X, y, universum=U), X, y, U)
     error = text.percent(search.comparison_.plain.error)
     assert f"The estimated leave-one-out error is {error}." in shown.section("summary").text
-    assert shown.quantities("models")["error"] == [error, text.MISSING]
+    assert errors_of_the_models(shown)
     said = shown.section("search").text
     assert "judged by the span bound on the leave-one-out error and listed by their bound" in said
     header, *rows = shown.table("search", 1)
@@ -503,14 +503,43 @@ def test_a_search_in_label_form(points, written, n_steps):
     shown = written(search, together, labels, deltas=[])
     assert "cross-validation error" in shown.section("search").text
     assert len(shown.table("search", 1)) == 1 + (8 if n_steps == 1 else 5)
+    assert errors_of_the_models(shown)
     comparison, model = search.comparison_, search.best_estimator_
-    expected = [
-        text.percent(finalist.error)
-        if (finalist.params["C"], finalist.params["gamma"]) == (model.C, model.gamma)
-        else text.MISSING  # a finalist of another C: the models of the report share theirs
-        for finalist in (comparison.plain, comparison.universum)
-    ]
-    assert shown.quantities("models")["error"] == expected
+    said = shown.section("models").text
+    for name, finalist in (("plain SVM", comparison.plain), ("MU-SVM", comparison.universum)):
+        C, gamma = finalist.params["C"], finalist.params["gamma"]
+        is_elsewhere = (C, gamma) != (model.C, model.gamma)
+        assert (f"The best {name} of the search is another model" in said) == is_elsewhere
+        if is_elsewhere:
+            assert f"{name} from here on: it has C = {C:g} and γ = {gamma}." in said
+
+
+def errors_of_the_models(shown: Page) -> list[str]:
+    """The left-out errors of the two models, the same wherever the page shows them."""
+    errors = shown.quantities("models")["left-out error"]
+    figures = shown.figures
+    assert errors == [figures["plain"]["errors"][1], figures["path"][figures["shown"]]["errors"][1]]
+    slider = shown.section("projections").text.replace("\n    ", " ")
+    assert f"plain SVM with the same C: {figures['plain']['errors'][0]} and {errors[0]}" in slider
+    own = [error for error in errors if f", {error}, for the" in shown.section("left-out").text]
+    assert own, "the model that the report is about"
+    return errors
+
+
+def test_every_error_is_named_where_it_stands(points, search, written):
+    """Those of the search are of its finalists, all others of the models of the report."""
+    shown = written(search, *points)
+    assert errors_of_the_models(shown)
+    said = shown.section("models").text
+    assert (
+        "Errors from here on are the leave-one-out error of these models; those of the search "
+        "above are the 3-fold cross-validation error of its finalists."
+    ) in said
+    assert "Left-out error of each class, the leave-one-out error" in shown.section("left-out").text
+    assert "leave-one-out error" in shown.section("projections").text
+    assert "as the model is given them, after any scaling" in shown.section("data").text
+    alone = written(search.best_estimator_, *points, overwrite=True).section("models").text
+    assert "Errors from here on are the leave-one-out error of these models." in alone
 
 
 def test_a_search_shows_its_own_deltas(points, search, written):

@@ -80,6 +80,27 @@ def test_several_universa_by_name_are_ranked():
         diagnosis["absent"]
 
 
+def test_universa_that_look_like_one_class_come_last_the_surest_of_them_at_the_end():
+    mostly = np.vstack([ONE_CLASS, NARROW[: len(ONE_CLASS) // 6]])
+    found = diagnose(SVM, X, Y, {"all": ONE_CLASS, "mostly": mostly, "narrow": NARROW})
+    assert [u.name for u in found] == ["narrow", "mostly", "all"]
+    assert [u.looks_like_a_class for u in found] == [False, True, True]
+    assert found["mostly"].majority_share < found["all"].majority_share == 1.0
+    assert found["all"].sentence.endswith(
+        f"is taken for class {found['all'].majority}: it may consist of points of that class."
+    )
+    assert found["narrow"].sentence.endswith(f"is taken for class {found['narrow'].majority}.")
+    assert found.as_frame()["looks_like_a_class"].tolist() == [False, True, True]
+
+
+def test_a_universum_without_a_nuisance_shows_a_dash():
+    found = diagnose(UniversumSVC(gamma=1.0).fit(X, Y), X, Y, WIDE + 1e6)
+    (far,) = found
+    assert math.isnan(far.measures.nuisance), "its kernel with all training points is 0"
+    assert far.cells[-1] == "-"
+    assert "nan" not in str(found)
+
+
 def test_list_is_several_and_tuple_is_one():
     several = diagnose(SVM, X, Y, [WIDE, NARROW])
     assert {u.name for u in several} == {"universum 0", "universum 1"}
@@ -177,10 +198,15 @@ def test_table_is_aligned_and_complete():
     diagnosis = diagnose(SVM, X, Y, names)
     text = str(diagnosis)
     first, _, header, *rest = text.split("\n")
-    rows, sentences = rest[:3], rest[4:]
+    rows, (ranking_rule, *sentences) = rest[:3], rest[4:]
+    assert ranking_rule == (
+        "Ranked by nuisance, the largest first; after all others, those of which more than 70% is "
+        "taken for one class."
+    )
+    assert "Ranked" not in str(diagnose(SVM, X, Y, NARROW)), "one universum has no rank"
     measures = diagnosis["a"].measures
     assert first == (
-        f"Training points outside the margin: {measures.separability:.0%}, "
+        f"Training points at the margin or outside: {measures.separability:.0%}, "
         f"at the margin: {measures.piling:.0%}"
     )
     for row, sentence, universum in zip(rows, sentences, diagnosis, strict=True):
@@ -192,6 +218,8 @@ def test_table_is_aligned_and_complete():
             f"{m.spread:.2f}",
             f"{m.inside:.0%}",
             f"{m.label_entropy:.2f}",
+            f"{universum.majority_share:.0%}",
+            str(universum.majority),
             f"{m.nuisance:+.2f}",
         ]
         assert len(row) == len(header)

@@ -25,7 +25,7 @@ from musvm._input.streams import (
     starts_anew,
     stays_where_it_is,
 )
-from musvm._input.tensors import BoolArray, FloatArray, IntArray, row_sums
+from musvm._input.tensors import BoolArray, FloatArray, IntArray, is_dataset, row_sums
 from musvm._lazy import lazy
 from musvm._messages import warn_user
 from musvm._sklearn import check_sample_weight, get_feature_names
@@ -167,6 +167,12 @@ def points_for(estimator: Any, X: Any) -> Any:
 
 def _require_rows(X: Any) -> None:
     """Refuse what hands out its rows one after the other, a DataLoader for one."""
+    if is_dataset(X) and hasattr(X, "__getitem__"):
+        raise TypeError(
+            "X must be an array or a tensor with a row for every point, got a "
+            f"{type(X).__name__}: pass its points as X, such as dataset.tensors[0] or "
+            "torch.stack([point for point, label in dataset]), and its labels as y."
+        )
     if hasattr(X, "__iter__") and not any(hasattr(X, name) for name in OF_ARRAYS):
         raise TypeError(
             "X must be an array or a tensor with a row for every point, got a "
@@ -286,8 +292,8 @@ def _are_texts(part: Any) -> bool:
 def n_rows(part: Any) -> int:
     if starts_anew(part) is not None:
         raise ValueError(
-            "universum is given in pieces, which only UniversumSVC.fit takes, with an X that is "
-            "no tensor: pass an array of shape (m, n_features)."
+            "universum is given in pieces, which only UniversumSVC.fit takes: put them together, "
+            "by np.concatenate or torch.cat, and pass all points as one array."
         )
     if n_dimensions(part) == 0:
         raise ValueError(

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite
 
 from musvm._input.digests import row_digests
-from musvm._input.tensors import FloatArray, IntArray, row_sums
+from musvm._input.tensors import FloatArray, IntArray, is_dataset, is_tensor, row_sums, to_host
 
 # Entries of a piece: 32 MB of doubles.
 PIECE_ENTRIES = 2**22
@@ -77,9 +77,21 @@ class Repeated:
                 f"universum is a function that returned {type(found).__name__!r}: it must return "
                 "an iterator over arrays of shape (any number, n_features)."
             )
-        for piece in found:
+        for piece in map(_points_of, found):
             if np.ndim(piece) != 2 or np.shape(piece)[0]:
                 yield from Stored(self._read(piece)).pieces()
+
+
+def _points_of(piece: Any) -> Any:
+    """The array of a piece; a DataLoader of a TensorDataset gives lists of tensors."""
+    if not (isinstance(piece, (list, tuple)) and any(map(is_tensor, piece))):
+        return to_host(piece)
+    if len(piece) > 1:
+        raise ValueError(
+            f"universum gave a piece of {len(piece)} tensors: a universum has no labels, so give "
+            "its points alone (a DataLoader of the tensor of points)."
+        )
+    return to_host(piece[0])
 
 
 @dataclass(frozen=True)
@@ -224,6 +236,11 @@ def starts_anew(universum: Any) -> Callable[[], Iterable[Any]] | None:
     A function of no arguments gives its pieces anew each time, and so does an object that can be
     iterated over. An iterator is used up by the first pass.
     """
+    if is_dataset(universum) and hasattr(universum, "__getitem__"):
+        raise ValueError(
+            f"universum is a {type(universum).__name__}: pass its tensor of points, such as "
+            "dataset.tensors[0], or a DataLoader of it with shuffle=False."
+        )
     if hasattr(universum, "__next__"):
         raise ValueError(
             "universum is an iterator, which can be read only once: pass a function that returns "

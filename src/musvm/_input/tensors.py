@@ -63,6 +63,16 @@ def is_tensor(array: Any) -> bool:
     return is_torch_array(array) or is_cupy_array(array)
 
 
+def is_dataset(given: Any) -> bool:
+    """Whether this is one of PyTorch's data sets or loaders: no array, whatever it may hold."""
+    return any(base.__module__.startswith("torch.utils.data") for base in type(given).__mro__)
+
+
+def is_on_host(array: Any) -> bool:
+    """Whether a tensor is in the memory of the processor."""
+    return is_torch_array(array) and array.device.type == "cpu"
+
+
 def to_host(array: Any) -> Any:
     """A tensor as a NumPy array, also inside a tuple or list; anything else as it is."""
     if isinstance(array, (tuple, list)) and any(map(is_tensor, array)):

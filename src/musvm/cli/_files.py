@@ -56,7 +56,24 @@ def read_table(source: str, layout: Layout, format: str | None) -> Table:
     table = read(source, layout, format)
     for message in table.notes:
         note(message)
+    _note_missing(table)
     return table
+
+
+def _note_missing(table: Table) -> None:
+    """Tell how many cells are missing, and where most of them are."""
+    missing = table.missing
+    if not missing.any():
+        return
+    worst = int(missing.argmax())
+    names = table.columns.names
+    column = str(worst + 1) if names is None else shown(names[worst])
+    note(
+        f"{table.path}: {counted(int(missing.sum()), 'cell')} of {len(table) * len(missing)} "
+        f"{'is' if missing.sum() == 1 else 'are'} missing, {missing[worst]} of {len(table)} in "
+        f"column {column}; they count as the median of their column in training, categories as "
+        "the most frequent one"
+    )
 
 
 def read_tables(

@@ -17,6 +17,7 @@ METHODS = ("span", "span-2016", "loo-estimate", "loo")
 DEFAULT_CRITERION = "loo-estimate"
 # Every process has to import everything: for most tables that takes longer than the work.
 DEFAULT_JOBS = 1
+LEAST_ACCEPTED = 0.01
 
 
 class Format(StrEnum):
@@ -266,9 +267,24 @@ UniversumLoss = Annotated[
     Loss,
     typer.Option(help="The universum loss: sum (eq. 4) or max (eq. 2).", **_chosen_from(Loss)),
 ]
+
+
+def _check_share(value: float) -> float:
+    if not LEAST_ACCEPTED <= value <= 1:
+        meant = f"; did you mean {value / 100:g}?" if LEAST_ACCEPTED <= value / 100 <= 1 else ""
+        raise typer.BadParameter(
+            f"{value:g} cannot be used: give a share between {LEAST_ACCEPTED:g} and 1{meant}"
+        )
+    return value
+
+
 Accept = Annotated[
     float,
-    typer.Option(min=0.01, max=1.0, help="Share of class members that predict --reject lets pass."),
+    typer.Option(
+        callback=_check_share,
+        metavar="SHARE",
+        help="Share of class members that predict --reject lets pass.",
+    ),
 ]
 
 

@@ -42,6 +42,11 @@ def note(message: str) -> None:
     typer.echo(f"Note: {printable(message)}", err=True)
 
 
+def warn(message: str) -> None:
+    """One line on stderr about what is most likely a mistake."""
+    typer.echo(f"Warning: {printable(message)}", err=True)
+
+
 @contextmanager
 def mistakes_in_one_line() -> Iterator[None]:
     """End with one line what a user's files can cause, and print warnings as one line each.
@@ -75,12 +80,12 @@ def _mistakes() -> tuple[type[Exception], ...]:
 
 
 def _print_warning(message: Warning | str, *context: Any) -> None:
-    line = in_the_shell(" ".join(str(message).split()))
-    typer.echo(f"Warning: {printable(line)}", err=True)
+    warn(in_the_shell(" ".join(str(message).split())))
 
 
 # Advice that names arguments of Python, and what it is here.
 _IN_THE_SHELL = (
+    (r"cross-validation of the whole search is not", "that of --nested FOLDS is not"),
     (r"pass the file as archive=\.\.\.", "pass the file as --data FILE"),
     (r"raise max_iter, scale the features, or loosen tol", "leave out --no-scale, or smaller --C"),
     (r", or raise cache_size\b", ""),
@@ -90,7 +95,16 @@ _IN_THE_SHELL = (
     (r"its X had\b", "the table of the fit had"),
     (r"its universum had\b", "the universum of the fit had"),
     (r"its classes are\b", "the classes of the fit are"),
-    (r": was one of them scaled and the other not\? make_universum_pipeline.* both\.", "."),
+    (
+        r"^The universum lies far outside the range of X: was one .*",
+        "the universum lies far outside the range of the training rows; are its columns in the "
+        "same units?",
+    ),
+    (
+        r"^The universum varies far less than X, and lies apart from it: was one .*",
+        "the universum varies far less than the training rows, and lies apart from them; are its "
+        "columns in the same units?",
+    ),
 )
 
 

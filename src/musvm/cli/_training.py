@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from musvm.cli._terminal import counted, fail, in_the_shell, note
+from musvm.cli._terminal import counted, fail, in_the_shell, note, warn
 from musvm.cli.tables import Table, classes_of, listed, preparation, require_usable, shown
 
 # The status that shells give a command that Ctrl-C ended.
@@ -55,14 +57,46 @@ def prepare(train: Table, universa: Sequence[Table], *, scale: bool) -> Prepared
     y = _checked_classes(train)
     steps = preparation(train.columns, scale=scale)
     if not steps:
-        return Prepared(train.X, y, tuple(table.X for table in universa), [])
-    made = Pipeline(steps)
-    if train.columns.names is not None:
-        made.set_output(transform="pandas")
-    X = made.fit_transform(train.X)
-    for table in universa:
-        note_unseen(made, table)
-    return Prepared(X, y, tuple(made.transform(table.X) for table in universa), made.steps)
+        data = Prepared(train.X, y, tuple(table.X for table in universa), [])
+    else:
+        made = Pipeline(steps)
+        if train.columns.names is not None:
+            made.set_output(transform="pandas")
+        X = made.fit_transform(train.X)
+        for table in universa:
+            note_unseen(made, table)
+        data = Prepared(X, y, tuple(made.transform(table.X) for table in universa), made.steps)
+    _warn_of_universa(data, universa)
+    return data
+
+
+def _warn_of_universa(data: Prepared, universa: Sequence[Table]) -> None:
+    """Tell of universa that cannot be meant, each by the name of its file.
+
+    What fits tell of all of them together is silenced by `told_already` from here on.
+    """
+    from musvm import UniversumSVC
+    from musvm._input.mistakes import warn_if_training_points
+    from musvm._input.ranges import warn_if_on_another_scale
+    from musvm._input.reading import read
+
+    for table, points in zip(universa, data.universa, strict=True):
+        with _refusals_in_one_line(), warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            one = read(UniversumSVC(), data.X, data.y, points, None)
+            warn_if_on_another_scale(one)
+            warn_if_training_points(one)
+        for warning in found:
+            warn(f"{table.path}: {in_the_shell(str(warning.message))}")
+
+
+@contextmanager
+def _refusals_in_one_line() -> Iterator[None]:
+    """End with one line what the library refuses."""
+    try:
+        yield
+    except ValueError as error:
+        fail(in_the_shell(" ".join(str(error).split())))
 
 
 def _checked_classes(train: Table) -> Any:
@@ -112,9 +146,8 @@ def search(data: Prepared, parameters: Mapping[str, Any], *, with_universum: boo
 
     made = UniversumSVCCV(verbose=int(sys.stderr.isatty()), **parameters)
     try:
-        return made.fit(data.X, data.y, universum=data.universum if with_universum else None)
-    except ValueError as error:
-        fail(in_the_shell(" ".join(str(error).split())))
+        with _refusals_in_one_line():
+            return made.fit(data.X, data.y, universum=data.universum if with_universum else None)
     except OSError as error:
         if parameters.get("memory") is None:
             raise

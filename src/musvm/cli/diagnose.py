@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from musvm.cli._terminal import (
     print_table,
     printable,
     table,
+    warn,
 )
 from musvm.cli._training import Prepared, prepare, search
 
@@ -55,9 +57,11 @@ def diagnose(
     A plain SVM is chosen and fitted, and asked what it makes of them. Spread
     is the mean difference of a point's largest and smallest decision value, 1 being the margin;
     inside is the share of points within all margins; label entropy is 1 if all classes are given
-    equally often and 0 if one gets them all. Nuisance, by which they are ranked, tells how much a
-    universum varies in ways that the classes share: more is better, for this task. Whether one
-    helps, musvm fit finds out.
+    equally often and 0 if one gets them all; taken for is the class that is given most often, and
+    how often. Nuisance, by which they are ranked, tells how much a universum varies in ways that
+    the classes share: more is better, for this task. A universum of which more than 70 % is taken
+    for one class comes after all others, since it may consist of points of that class. Whether
+    one helps, musvm fit finds out.
 
     Status: 0 done, 1 the data was refused, 2 wrong command line.
     """
@@ -77,6 +81,7 @@ def diagnose(
         tables = read_tables(train, universum, universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
         found = _diagnosis(tables, data, parameters)
+    _warn_of_classes(found)
     if as_json:
         print_json([_as_dict(one) for one in found])
     else:
@@ -98,35 +103,49 @@ def _diagnosis(tables: Tables, data: Prepared, parameters: dict[str, Any]) -> An
 
 
 def _as_dict(one: Any) -> dict[str, Any]:
+    measures = {name: _or_null(value) for name, value in asdict(one.measures).items()}
     return {
         "universum": one.name,
         "rows": one.n_points,
-        **asdict(one.measures),
-        "majority": one.majority,
+        **measures,
+        "majority": one.majority.item() if hasattr(one.majority, "item") else one.majority,
         "majority_share": one.majority_share,
+        "looks_like_a_class": one.looks_like_a_class,
     }
 
 
+def _or_null(value: float) -> float | None:
+    """JSON has no NaN, which a measure is where it means nothing."""
+    return None if math.isnan(value) else value
+
+
 def _print(found: Any) -> None:
+    from musvm.universum.diagnosis import RANKING, TITLES
+
     first = next(iter(found)).measures
     print_facts(
         {
-            "outside the margin": f"{first.separability:.0%} of the training rows",
+            "at the margin or outside": f"{first.separability:.0%} of the training rows",
             "at the margin": f"{first.piling:.0%} of the training rows",
         }
     )
     typer.echo()
-    made = table("universum", "rows", "spread", "inside", "label entropy", "nuisance")
+    # Points are the rows of tables here.
+    made = table("universum", "rows", *TITLES[1:])
     for one in found:
-        numbers = one.measures
-        made.add_row(
-            Text(printable(one.name)),
-            str(one.n_points),
-            f"{numbers.spread:.2f}",
-            f"{numbers.inside:.0%}",
-            f"{numbers.label_entropy:.2f}",
-            f"{numbers.nuisance:+.2f}",
-        )
+        made.add_row(*(Text(printable(cell)) for cell in (one.name, *one.cells)))
     print_table(made)
     typer.echo()
+    if len(found) > 1:
+        typer.echo(RANKING)
     print_facts({one.name: one.sentence for one in found})
+
+
+def _warn_of_classes(found: Any) -> None:
+    """Tell of universa that look like points of one class, also where JSON is printed."""
+    for one in found:
+        if one.looks_like_a_class:
+            warn(
+                f"{one.name}: {one.majority_share:.0%} of it is taken for class {one.majority}; a "
+                "universum holds points of no class"
+            )

@@ -92,7 +92,7 @@ def fit(
     to the universum as well.
 
     Tables are CSV (.csv, .tsv), Parquet (.parquet), NPZ with arrays X and y (.npz) and LIBSVM text
-    (.libsvm, .svm). Columns are matched by name.
+    (.libsvm, .svm), each also compressed by gzip (.csv.gz). Columns are matched by name.
 
     Status: 0 done, 1 the data or a file was refused, 2 wrong command line.
     """
@@ -117,17 +117,27 @@ def fit(
     with mistakes_in_one_line():
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
-        found = search(data, parameters)
-        facts = {
-            **_facts(tables, data, found),
-            "universum_label": universum_label,
-            "rejection": _rejection(data, found, accept),
-            "nested": nested_error(data, parameters, nested) if nested else None,
-        }
+        found, facts = _found(tables, data, parameters, accept, nested)
+        facts["universum_label"] = universum_label
         _write_model(found, data, facts, out)
         if report is not None:
             _write_report(found, data, report, tables.train.path)
     _tell(facts, out, report, as_json=as_json)
+
+
+def _found(
+    tables: Tables, data: Prepared, parameters: dict[str, Any], accept: float, nested: int
+) -> tuple[Any, dict[str, Any]]:
+    """The search, and what is told of it; `prepare` has told of mistakes in the universa."""
+    from musvm._input.folds import told_already
+
+    with told_already():
+        found = search(data, parameters)
+        return found, {
+            **_facts(tables, data, found),
+            "rejection": _rejection(data, found, accept),
+            "nested": nested_error(data, parameters, nested) if nested else None,
+        }
 
 
 def _refuse_more_tables(more: Sequence[str]) -> None:
@@ -197,8 +207,8 @@ def _tell(facts: dict[str, Any], out: Path, report: Path | None, *, as_json: boo
         print_json({**facts, "written": written})
     else:
         print_facts({**in_words(facts), **written})
-        for hint in facts["hints"]:
-            note(in_the_shell(hint))
+        for hint in map(in_the_shell, facts["hints"]):
+            note(hint.replace("--nested FOLDS", "the line nested") if facts["nested"] else hint)
 
 
 def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:

@@ -36,7 +36,7 @@ from musvm.cli._terminal import (
     table,
 )
 from musvm.cli._training import note_unseen
-from musvm.cli.tables import Table, as_text
+from musvm.cli.tables import Table, as_text, shown
 
 ROWS_ON_TERMINAL, CLASSES_ON_TERMINAL = 40, 6
 # With one of these a spreadsheet begins to compute.
@@ -221,6 +221,10 @@ def _tell_accuracy(rows: Table, predicted: Any, classes: list[str]) -> None:
         return
     judged = np.isin(rows.labels, classes)
     if not judged.any():
+        note(
+            f"{rows.path}: none of its labels, such as {shown(str(rows.labels[0]))}, is a class of "
+            f"the model, such as {shown(classes[0])}: no share of correct predictions is told"
+        )
         return
     n_right, n_judged = int(np.sum(predicted[judged] == rows.labels[judged])), int(judged.sum())
     others = len(judged) - n_judged

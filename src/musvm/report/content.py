@@ -138,7 +138,9 @@ def data_table(family: Family) -> Table:
         for title, values in zip(("smallest", "mean", "largest"), ranges, strict=True):
             columns.append(column(title, values, show))
         columns.append(column("zeros", zeros, text.percent))
-    return Table("Points by class, and the range of all their feature values", columns)
+    # Pipelines scale before the model, and the report is about the model.
+    caption = "Points by class, and the range of all feature values as the model is given them, "
+    return Table(f"{caption}after any scaling", columns)
 
 
 def _summary(X: Any) -> tuple[float, float, float, float]:
@@ -285,14 +287,14 @@ def parameter_table(family: Family) -> Table:
     return Table("Parameters of the model", columns)
 
 
-def comparison_table(models: list[Described], errors: list[Any], criterion: str) -> Table:
-    """The models side by side; `errors` are those by the criterion."""
+def comparison_table(models: list[Described], criterion: str) -> Table:
+    """The models side by side; `criterion` says what the errors of left-out points are."""
     return side_by_side(
         "The models compared" if len(models) > 1 else "The model in numbers",
         [model_name(model) for model in models],
         [
             column("training error", [m.training_error for m in models], text.percent),
-            column("error", errors, text.percent, criterion),
+            column("left-out error", [m.left_out_error for m in models], text.percent, criterion),
             column(
                 "objective",
                 [m.certificate.primal for m in models],
@@ -310,7 +312,7 @@ def comparison_table(models: list[Described], errors: list[Any], criterion: str)
     )
 
 
-def class_table(models: list[Described]) -> Table:
+def class_table(models: list[Described], criterion: str) -> Table:
     """The error of every class when its points are left out, by every model."""
     shown = models[0].projections
     members = [np.flatnonzero(shown.codes == k) for k in range(len(shown.classes))]
@@ -323,7 +325,7 @@ def class_table(models: list[Described]) -> Table:
         wrong = model.left_out_labels != shown.codes
         errors = [float(wrong[rows].mean()) if len(rows) else None for rows in members]
         columns.append(column(model_name(model), errors, text.percent))
-    return Table("Error of the points of each class when left out", columns)
+    return Table(f"Left-out error of each class, the {criterion}", columns)
 
 
 def confusion_table(model: Described) -> Table | None:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from musvm._lazy import lazy
+from musvm._input.tensors import to_host
 from musvm._progress import Progress
 from musvm.report import content, page, sentences, text
 from musvm.report.models import Described, Fit
@@ -97,7 +97,7 @@ arrays, or None
     path = Path(path)
     page.require_writable(path, overwrite=overwrite)
     subject = Subject.of(search_or_model)
-    given = Fit(subject.model, X, y, universum, sample_weight)
+    given = Fit(subject.model, *map(to_host, (X, y, universum, sample_weight)))
     document = Document(subject, given, deltas, verbose)
     page.write_text(path, page.render(document.fields(title)), overwrite=overwrite)
     return path
@@ -152,23 +152,24 @@ class Document:
             "date": f"{datetime.now(UTC):%d %B %Y}",
             "has_universum": family.has_universum,
             "classes": [text.as_text(name) for name in family.data.classes.tolist()],
-            "summary": sentences.summary(self.subject, models, self.errors, self.criterion),
+            "summary": sentences.summary(self.subject, models, self.criterion),
             "facts": content.data_facts(family),
             "data_table": content.data_table(family),
             "notes": content.data_notes(family),
             "features": content.feature_names(family),
             "search": self._search(),
             "models": {
-                "sentence": sentences.models(family, models),
-                "table": content.comparison_table(models, self.errors, self.criterion),
+                "sentences": sentences.models(self.subject, family, models),
+                "table": content.comparison_table(models, self.criterion),
                 "parameters": content.parameter_table(family),
             },
             "left_out": {
                 "sentence": sentences.left_out(self.own, self.family.method),
-                "classes": content.class_table(models),
+                "classes": content.class_table(models, self.criterion),
                 "confusion": content.confusion_table(self.own),
             },
-            "path_table": content.path_table(self.plain, self.path, in_words(family.method)),
+            "path_table": content.path_table(self.plain, self.path, self.criterion),
+            "criterion": self.criterion,
             "figures": content.figures(self.plain, self.path, self.shown if self.path else 0),
             "diagnosis": self._diagnosis(),
             "certificate": {
@@ -193,18 +194,8 @@ class Document:
 
     @property
     def criterion(self) -> str:
-        """What the errors are, in words."""
-        comparison = self.subject.comparison
-        return in_words(self.family.method) if comparison is None else comparison.criterion
-
-    @lazy
-    def errors(self) -> list[Any]:
-        """The errors of `models`; None for one that is no finalist of the search."""
-        subject = self.subject
-        if subject.search is None:
-            return [model.left_out_error for model in self.models]
-        kinds = (True, False)[: len(self.models)]
-        return [subject.error_of_finalist(plain=plain) for plain in kinds]
+        """What the left-out errors of all models here are, in words."""
+        return in_words(self.family.method)
 
     def _diagnosis(self) -> dict[str, Any]:
         if not self.family.has_universum:

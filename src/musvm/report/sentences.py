@@ -12,21 +12,18 @@ from musvm.universum.diagnosis import UniversumDiagnosis
 MAX_SENTENCE = 400  # characters; a sentence may quote the name of a class
 
 
-def summary(
-    subject: Subject, models: list[Described], errors: list[float], criterion: str
-) -> list[str]:
-    """The result first, with the errors by the criterion; then what the universum changes."""
-    said = [_outcome(subject, models, errors, criterion)]
+def summary(subject: Subject, models: list[Described], criterion: str) -> list[str]:
+    """The result first, with the errors of the search or of the models; then the effect."""
+    said = [_outcome(subject, models, criterion)]
     said.append(_effect(*models) if len(models) > 1 else "No universum was given.")
     return said
 
 
-def _outcome(subject: Subject, models: list[Described], errors: list[float], criterion: str) -> str:
+def _outcome(subject: Subject, models: list[Described], criterion: str) -> str:
     where = f"C = {text.shortest(subject.model.C)}"
     if subject.search is None:
         found = ", ".join(
-            f"{text.percent(error)} for the {model_name(model)}"
-            for model, error in zip(models, errors, strict=True)
+            f"{text.percent(model.left_out_error)} for the {model_name(model)}" for model in models
         )
         return f"With {where}, the {criterion} is {found}."
     comparison = subject.search.comparison_
@@ -67,15 +64,28 @@ def search(subject: Subject) -> str:
     )
 
 
-def models(family: Family, shown: list[Described]) -> str:
-    """Which models are compared, and which of them is the one that was given."""
+def models(subject: Subject, family: Family, shown: list[Described]) -> list[str]:
+    """Which models are compared, which was given, and how they relate to those of the search."""
     if len(shown) == 1:
-        return "No universum was given, so there is only the plain SVM."
-    given, other = shown if family.model_is_plain else reversed(shown)
-    return (
-        f"The {model_name(given)} is the model that the report is about. The {model_name(other)} "
-        "was fitted for comparison, with the same C, kernel and weights."
-    )
+        said = ["No universum was given, so there is only the plain SVM."]
+    else:
+        given, other = shown if family.model_is_plain else reversed(shown)
+        said = [
+            f"The {model_name(given)} is the model that the report is about. The "
+            f"{model_name(other)} was fitted for comparison, with the same C, kernel and weights."
+        ]
+    said.append(f"Errors from here on are the {in_words(family.method)} of these models.")
+    if subject.comparison is not None:
+        said[-1] = (
+            f"{said[-1][:-1]}; those of the search above are the {subject.comparison.criterion} "
+            "of its finalists."
+        )
+        said += [
+            f"The best {name} of the search is another model than the {name} from here on: it "
+            f"has {parameters}."
+            for name, parameters in subject.finalists_elsewhere
+        ]
+    return said
 
 
 def left_out(own: Described, method: str) -> str:
@@ -83,6 +93,7 @@ def left_out(own: Described, method: str) -> str:
     n, error = len(own.projections.codes), own.left_out_error
     estimated = "" if method == "loo" else ", which is estimated from the one with it"
     found = f"{text.count(round(error * n), 'error')} in {text.count(n, 'point')}"
+    found = f"{found}, {text.percent(error)},"
     return (
         f"Every training point is judged by the model without it{estimated}: {found} for the "
         f"{model_name(own)}."

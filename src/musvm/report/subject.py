@@ -10,10 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._messages import instead_of
 from musvm.estimator import UniversumSVC
+from musvm.report import text
 from musvm.report.models import Family, Fit
 from musvm.search.comparison import Comparison
 from musvm.search.cv import UniversumSVCCV
 from musvm.search.rule import ranked_by
+
+SYMBOLS = {"C": "C", "gamma": "γ"}
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,21 @@ class Subject:
             delta=rival.params["delta"],
         )
 
-    def error_of_finalist(self, *, plain: bool) -> float | None:
-        """The error of a finalist; None if there is none with the C and kernel of the model."""
+    @property
+    def finalists_elsewhere(self) -> list[tuple[str, str]]:
+        """Finalists with another C or gamma than the model has, and these, in words."""
         if self.comparison is None:
-            return None
-        finalist = self.comparison.plain if plain else self.comparison.universum
-        if finalist is None:
-            return None
-        shared = [name for name in ("C", "gamma") if name in finalist.params]
-        same = all(getattr(self.model, name) == finalist.params[name] for name in shared)
-        return finalist.error if same else None
+            return []
+        finalists = {"plain SVM": self.comparison.plain, "MU-SVM": self.comparison.universum}
+        found = []
+        for name, finalist in finalists.items():
+            given = {} if finalist is None else finalist.params
+            settings = {key: given[key] for key in SYMBOLS if key in given}
+            if any(getattr(self.model, key) != value for key, value in settings.items()):
+                words = (f"{SYMBOLS[key]} = {_short(value)}" for key, value in settings.items())
+                found.append((name, " and ".join(words)))
+        return found
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else text.compact(value)

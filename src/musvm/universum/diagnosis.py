@@ -12,8 +12,8 @@ classes and universum points u with decision values f:
 
     nuisance        how much the universum varies along differences within classes, relative to
                     those between them: rho of `nuisance.py`. It ranks universa for one task,
-                    but cannot tell that one of them consists of points of a class: what the model
-                    takes mostly for one class comes last
+                    but cannot tell that one of them consists of points of a class: those that the
+                    model takes mostly for one class come last, the more of them the later
 
 They measure and do not decide. Whether a universum helps is found out by fitting with it and
 without, which is what the search does.
@@ -47,6 +47,12 @@ EPSILON = 0.05
 # A universum with more of its points than this taken for one class is likely to be that class:
 # `benchmarks/one_class.py` has the table.
 LIKELY_A_CLASS = 0.7
+
+TITLES = ("points", "spread", "inside", "label entropy", "taken for", "nuisance")
+RANKING = (
+    f"Ranked by nuisance, the largest first; after all others, those of which more than "
+    f"{LIKELY_A_CLASS:.0%} is taken for one class."
+)
 
 
 @dataclass(frozen=True)
@@ -108,18 +114,32 @@ class UniversumDiagnosis:
         )
 
     @property
+    def looks_like_a_class(self) -> bool:
+        """Whether so much of it is taken for one class that it may be points of that class."""
+        return self.majority_share > LIKELY_A_CLASS
+
+    @property
     def sentence(self) -> str:
         """The measures in words."""
-        likely = ": it may consist of points of that class" if self.looks_like_a_class else ""
+        doubt = ": it may consist of points of that class"
         return (
             f"Its decision values spread by {self.measures.spread:.2f} of a margin, and "
-            f"{self.majority_share:.0%} of it is taken for class {self.majority}{likely}."
+            f"{self.majority_share:.0%} of it is taken for class {self.majority}"
+            f"{doubt if self.looks_like_a_class else ''}."
         )
 
     @property
-    def looks_like_a_class(self) -> bool:
-        """Whether so much of it is taken for one class that it is likely to be that class."""
-        return self.majority_share > LIKELY_A_CLASS
+    def cells(self) -> tuple[str, ...]:
+        """The measures as the cells of a table, below `TITLES`."""
+        numbers = self.measures
+        return (
+            str(self.n_points),
+            f"{numbers.spread:.2f}",
+            f"{numbers.inside:.0%}",
+            f"{numbers.label_entropy:.2f}",
+            f"{self.majority_share:.0%} {self.majority}",
+            "-" if np.isnan(numbers.nuisance) else f"{numbers.nuisance:+.2f}",
+        )
 
 
 class Diagnosis:
@@ -132,14 +152,16 @@ class Diagnosis:
     universa : list of UniversumDiagnosis
         Ranked by their nuisance, the largest first; those without one by the entropy of the
         labels, after the others. Last come universa of which a model takes more than 70 % for
-        one class: a class varies as the classes do, but is no universum.
+        one class, the more of them the later: a class varies as the classes do, but is no
+        universum. Each has a `name`, `measures`, of which ``measures.spread`` is one, `majority`,
+        `majority_share`, `looks_like_a_class` and a `sentence`.
     """
 
     def __init__(self, universa: list[UniversumDiagnosis]) -> None:
         self.universa = sorted(
             universa,
             key=lambda u: (
-                u.looks_like_a_class,
+                u.majority_share if u.looks_like_a_class else 0.0,
                 np.isnan(u.measures.nuisance),
                 -np.nan_to_num(u.measures.nuisance),
                 -u.measures.label_entropy,
@@ -176,6 +198,7 @@ class Diagnosis:
                 **asdict(universum.measures),
                 "majority": universum.majority,
                 "majority_share": universum.majority_share,
+                "looks_like_a_class": universum.looks_like_a_class,
             }
             for universum in self.universa
         ]
@@ -195,29 +218,17 @@ class Diagnosis:
     def _training(self) -> str:
         first = self.universa[0].measures
         return (
-            f"Training points outside the margin: {first.separability:.0%}, "
+            f"Training points at the margin or outside: {first.separability:.0%}, "
             f"at the margin: {first.piling:.0%}"
         )
 
     def _rows(self) -> list[list[str]]:
-        head = ["universum", "points", "spread", "inside", "label entropy", "nuisance"]
-        return [
-            head,
-            *(
-                [
-                    " ".join(u.name.split()),
-                    str(u.n_points),
-                    f"{u.measures.spread:.2f}",
-                    f"{u.measures.inside:.0%}",
-                    f"{u.measures.label_entropy:.2f}",
-                    f"{u.measures.nuisance:+.2f}",
-                ]
-                for u in self.universa
-            ),
-        ]
+        named = ((u.name, *u.cells) for u in self.universa)
+        return [["universum", *TITLES], *([" ".join(c.split()) for c in row] for row in named)]
 
     def _sentences(self) -> list[str]:
-        return [f"{u.name}: {u.sentence}" for u in self.universa]
+        said = [f"{u.name}: {u.sentence}" for u in self.universa]
+        return [RANKING, *said] if len(self) > 1 else said
 
 
 def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
@@ -244,7 +255,8 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
     Returns
     -------
     diagnosis : Diagnosis
-        The measures, ranked by their nuisance. Print it, or see `as_frame`.
+        The measures, ranked by their nuisance, those that look like one class last. Print it, or
+        see `as_frame`.
 
     Notes
     -----
@@ -276,7 +288,9 @@ def diagnose(estimator: Any, X: Any, y: Any, universum: Any) -> Diagnosis:
     >>> report = diagnose(svm, X, y, {"ones": ones, "other digits": U})
     >>> [universum.name for universum in report]
     ['other digits', 'ones']
-    >>> report["ones"].majority_share > 0.9
+    >>> report["ones"].majority_share > 0.9, report["ones"].looks_like_a_class
+    (True, True)
+    >>> report["ones"].measures.spread > report["other digits"].measures.spread
     True
     """
     for inner in nested(estimator):

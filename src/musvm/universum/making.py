@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array, check_random_state, check_X_y
 
-from musvm._input.tensors import IntArray
+from musvm._input.tensors import IntArray, to_host
 from musvm._sklearn import Interval, StrOptions, validate_params
 from musvm.universum._frames import like
 
@@ -55,7 +55,8 @@ def random_average(
     Returns
     -------
     universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
-        The averages; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one.
+        The averages; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one,
+        an ndarray if it is a tensor.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def random_average(
     array([[2., 1.]])
     """
     given = X
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS)
+    X, y = check_X_y(to_host(X), to_host(y), accept_sparse="csr", dtype=FLOATS)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"Averages need points of at least two classes; got {len(classes)} class.")
@@ -123,7 +124,8 @@ def random_noise(
     Returns
     -------
     universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
-        The noise; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one.
+        The noise; a CSR array if `X` is sparse, a DataFrame of pandas or polars if `X` is one,
+        an ndarray if it is a tensor.
 
     Examples
     --------
@@ -133,7 +135,7 @@ def random_noise(
            [0., 5.]])
     """
     given = X
-    X = check_array(X, accept_sparse="csc", dtype=FLOATS)
+    X = check_array(to_host(X), accept_sparse="csc", dtype=FLOATS)
     rng = check_random_state(random_state)
     columns = sp.csc_array(X, copy=True)
     columns.sum_duplicates()

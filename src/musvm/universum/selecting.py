@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_X_y
 
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import FloatArray, to_host
 from musvm._sklearn import HasMethods, validate_params
 from musvm.projections import decision_values
 from musvm.universum._frames import rows
@@ -65,7 +65,8 @@ def select_in_between(
     Returns
     -------
     universum : {ndarray, sparse array, DataFrame} of shape (m, n_features)
-        The selected candidates, best first; rows of the DataFrame if `candidates` is one.
+        The selected candidates, best first; rows of the DataFrame if `candidates` is one, an
+        ndarray for tensors.
 
     indices : ndarray of shape (m,)
         Their rows in `candidates`. Only if `return_indices` is True.
@@ -77,6 +78,7 @@ def select_in_between(
     >>> select_in_between(X, y, [[9.0, 0.0], [2.0, 1.0], [0.0, 1.0], [2.0, 9.0]], m=1)
     array([[2., 1.]])
     """
+    X, y, candidates = map(to_host, (X, y, candidates))
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS)
     given = candidates
     candidates = check_array(candidates, accept_sparse="csr", dtype=FLOATS, input_name="candidates")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -143,7 +144,16 @@ def test_a_class_may_be_called_none(write):
         (",y\n1,p\n", LABELLED, "column 1 has no name.*index=False"),
         ("y\np\n", LABELLED, "no feature columns"),
         ("1,2\n3,4\n", LABELLED, "line 1 has only numbers.*--no-header"),
-        ('a,y\n"1,p\n', LABELLED, "line 2: unexpected end of data"),
+        ('a,y\n"1,p\n', LABELLED, 'line 2: a " opens a cell and is never closed'),
+        ("0.5,0.5,p\n1,2,q\n", LABELLED, "two columns are called '0.5'; if .* --no-header"),
+        ("1,2,p\n3,4,q\n5,6,p\n", LABELLED, "line 1 has 2 numbers and 'p', a label of other"),
+        ("# from the lab\na,b,y\n1,2,p\n", LABELLED, "line 1 is a comment.*remove it"),
+        ("# lab; 2020\na;b;y\n1;2;p\n", LABELLED, "line 1 is a comment.*remove it"),
+        ("# lab\na;y\n1;p\n", LABELLED, "line 1 is a comment.*remove it"),
+        ("'a','y'\n1,'p'\n2,'q'\n", LABELLED, "line 1: names and words are quoted by '; quote"),
+        ('a,y\n980,p\n"1,020",q\n', LABELLED, r"line 3: '1,020' looks like a number.*separators$"),
+        ("a,y\n1,p\n", Layout(labelled=True, header=False), "line 1: 'a' stands .*--no-header if"),
+        (b"\xff\xfea\x00,\x00", LABELLED, "is UTF-16 text; save it as UTF-8$"),
         ('a,y\n"1"2,p\n', LABELLED, "line 2: .*expected after"),
         (b"a,y\n1,p\n\xff,q\n", LABELLED, "line 3 is not UTF-8"),
         ("a,y\n1,p\n", Layout(labelled=True, target="z"), "no column 'z'; it has 'a', 'y'"),
@@ -155,6 +165,74 @@ def test_a_csv_file_is_refused_with_a_place(write, content, layout, message):
     name = write(content)
     with pytest.raises(TableError, match=f"(?s)^table.csv: .*{message}"):
         read(name, layout)
+
+
+def test_names_that_look_odd_are_names_where_nothing_says_otherwise(write):
+    """Wavelengths above a column of labels, and a first name that begins like a comment."""
+    table = read(write("900.5,901.5,grade\n1,2,p\n3,4,q\n"), LABELLED)
+    assert table.columns.names == ("900.5", "901.5")
+    assert "--no-header" in table.notes[-1]
+    assert read(write("#a,y\n1,p\n2,q\n"), LABELLED).columns.names == ("#a",)
+
+
+def test_of_many_columns_the_last_is_named_too(write):
+    names = [f"x{k}" for k in range(64)] + ["digit"]
+    line = ",".join(["1"] * 64 + ["p"])
+    name = write(f"{','.join(names)}\n{line}\n")
+    said = refusal(name, Layout(labelled=True, target="kind"))
+    assert said.endswith("it has 'x0', 'x1', 'x2', 'x3', 'x4' and 60 more, the last 'digit'")
+    said = refusal(name, Layout(columns=Columns(1, ("absent",))))
+    assert said.endswith("and 60 more, the last 'digit'")
+
+
+# ---------------------------------------------------------------------------------------------
+# Compressed files
+
+
+@pytest.mark.parametrize("name", ["table.csv.gz", "table.TSV.GZ", "table.csv"])
+def test_a_compressed_table_is_the_table(write, name):
+    """What tells is how the file begins, not what it is called."""
+    text = "a,b,y\n1,u,p\n2,v,q\n"
+    plain, packed = (
+        read(write(text), LABELLED),
+        read(write(gzip.compress(text.encode()), name), LABELLED),
+    )
+    assert packed.X.equals(plain.X)
+    assert packed.labels.tolist() == plain.labels.tolist()
+    assert packed.path == name
+
+
+def test_other_formats_may_be_compressed_too(write):
+    table = read(write(gzip.compress(b"1 1:0.5\n2 2:0.25\n"), "table.libsvm.gz"), LABELLED)
+    assert table.X.toarray().tolist() == [[0.5, 0.0], [0.0, 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"a,y\n1,p\n")[:-9], "is no complete gzip file"),
+        (b"\x1f\x8b\x00 no such thing", "is no complete gzip file"),
+        (gzip.compress(b""), "is empty"),
+        (gzip.compress(b"a,y\n1,p\n\xff,q\n"), "line 3 is not UTF-8 text"),
+    ],
+)
+def test_a_damaged_compressed_file_is_refused(write, content, message):
+    with pytest.raises(TableError, match=f"^table.csv.gz: {message}"):
+        read(write(content, "table.csv.gz"), LABELLED)
+
+
+def test_a_file_that_opens_to_far_more_than_it_is_is_refused(write, monkeypatch):
+    monkeypatch.setattr("musvm.cli.tables._read.ALWAYS_OPENED", 1000)
+    content = gzip.compress(b"a,y\n" + b"1,p\n" * 200_000)
+    with pytest.raises(TableError, match=r"more than 200 times its size; .* gzip -d"):
+        read(write(content, "table.csv.gz"), LABELLED)
+
+
+def test_the_name_of_a_compressed_file_must_tell_its_format(write):
+    with pytest.raises(
+        TableError, match=r"ends in '\.dat' .*, each also with \.gz\); pass --format"
+    ):
+        read(write(gzip.compress(b"a,y\n1,p\n"), "table.dat.gz"), LABELLED)
 
 
 def test_lines_are_counted_as_an_editor_does(write):

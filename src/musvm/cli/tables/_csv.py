@@ -6,6 +6,7 @@ Every cell is a number, a word or missing. Missing are empty cells and the usual
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
@@ -13,6 +14,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,12 +47,14 @@ _WHOLE = re.compile(r"[+-]?\d+\.0*", flags=re.ASCII)
 class _TextColumn:
     """Collects the cells of one column: floats for as long as they are numbers, else text.
 
-    `kind` is "number", "category", "label", or None where the cells decide.
+    `kind` is "number", "category", "label", or None where the cells decide. `named` tells whether
+    the columns have names of their own, by which options can call them.
     """
 
     name: str
     kind: str | None
     path: str
+    named: bool = True
     parts: list[Any] = field(default_factory=list)
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
@@ -79,37 +83,42 @@ class _TextColumn:
         return categories(cells, MISSING)
 
     def _require_words(self, lines: Sequence[int]) -> None:
-        """Refuse a column of numbers and words."""
-        number, word, start = None, None, 0
-        for part in self.parts:
-            for k, cell in enumerate(part):
-                place = (lines[start + k], str(cell))
-                value = numbers_in([place[1]])
-                if value is None:
-                    word = word or place
-                elif not math.isnan(value[0]):
-                    number = number or place
-            start += len(part)
-        if number and word:
+        """Refuse a column of numbers and words, or of numbers that only people can read."""
+        numbers, words = self._places(lines)
+        if not words:
+            return
+        line, word = words[0]
+        options = f"--categorical {shown(self.name)} or --ignore {shown(self.name)}"
+        if all(_is_number_in_disguise(cell) for _, cell in words):
             self._fail(
-                f"has numbers (line {number[0]}: {shown(number[1])}) and words "
-                f"(line {word[0]}: {shown(word[1])}); correct the file, leave the cell empty if "
-                f"the value is missing, or pass --categorical {shown(self.name)} or --ignore "
-                f"{shown(self.name)}"
+                f"line {line}: {shown(word)} looks like a number in another notation; write "
+                f"numbers like 1.5, without units or separators"
+                + ("" if numbers else f", or pass {options}")
             )
-
-        if word and not number and all(map(_is_number_in_disguise, self._words())):
+        if not numbers:
+            return
+        if not self.named and len(words) == 1 and line == lines[0]:
             self._fail(
-                f"line {word[0]}: {shown(word[1])} looks like a number in another notation; write "
-                f"numbers like 1.5, without units, or pass --categorical {shown(self.name)} or "
-                f"--ignore {shown(self.name)}"
+                f"line {line}: {shown(word)} stands where all others are numbers; leave out "
+                "--no-header if the names of the columns are there"
             )
+        self._fail(
+            f"has numbers (line {numbers[0][0]}: {shown(numbers[0][1])}) and words "
+            f"(line {line}: {shown(word)}); correct the file, leave the cell empty if "
+            f"the value is missing, or pass {options}"
+        )
 
-    def _words(self) -> Iterator[str]:
-        """All cells that are not missing, of a column without numbers."""
-        for part in self.parts:
-            if not isinstance(part, np.ndarray):
-                yield from (cell for cell in part if cell not in MISSING)
+    def _places(self, lines: Sequence[int]) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+        """The first number, and all words, with their lines."""
+        numbers: list[tuple[int, str]] = []
+        words: list[tuple[int, str]] = []
+        for line, cell in zip(lines, chain.from_iterable(self.parts), strict=True):
+            value = numbers_in([str(cell)])
+            if value is None:
+                words.append((line, str(cell)))
+            elif not numbers and not math.isnan(value[0]):
+                numbers.append((line, str(cell)))
+        return numbers, words
 
     def _fail(self, what: str) -> NoReturn:
         raise TableError(f"{self.path}: column {shown(self.name)}: {what}")
@@ -140,36 +149,66 @@ def numbers_in(cells: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def read_csv(content: bytes, path: str, layout: Layout) -> Table:
-    text = _decoded(content, path)
-    records = _csv_records(text, path)
+    records = _csv_records(_decoded(content, path), path)
     try:
         header_line, header = next(records)
     except StopIteration:
         raise TableError(f"{path}: has no header line") from None
+    second = next(records, None)
+    records = chain([] if second is None else [second], records)
     names = [name.strip() for name in header]
     if not layout.header:
         names = [f"x{position}" for position in range(1, len(header) + 1)]
-        records = _with_first((header_line, header), records)
-    elif len(names) > 1 and numbers_in(names) is not None:
-        raise TableError(
-            f"{path}: line {header_line} has only numbers, where the names of the columns should "
-            "be; pass --no-header if there are none"
-        )
+        records = chain([(header_line, header)], records)
+    else:
+        _require_names(names, f"{path}: line {header_line}", second)
     roles = roles_of(names, layout, path)
-    return _collect(records, names, roles, path)
+    table = _collect(records, names, roles, path, named=layout.header)
+    if layout.header:
+        _require_no_data(names, table, header_line)
+    return table
 
 
-def _with_first(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
+def _require_names(names: list[str], place: str, second: tuple[int, list[str]] | None) -> None:
+    """Refuse a first line that has no names: a comment, a quotation of them, or numbers."""
+    is_alone = len(names) == 1 or second is None or len(second[1]) != len(names)
+    if names[0].startswith("#") and is_alone:
+        raise TableError(
+            f"{place} is a comment, where the names of the columns should be; remove it"
+        )
+    if all(len(name) > 1 and name[0] == name[-1] == "'" for name in names):
+        raise TableError(
+            f"{place}: names and words are quoted by '; quote them by \", or not at all"
+        )
+    if len(names) > 1 and numbers_in(names) is not None:
+        raise TableError(
+            f"{place} has only numbers, where the names of the columns should be; pass "
+            "--no-header if there are none"
+        )
+
+
+def _require_no_data(names: list[str], table: Table, header_line: int) -> None:
+    """Refuse a first line of data: numbers, and what other lines have for a label."""
+    n_numbers = sum(numbers_in([name]) is not None for name in names)
+    if 2 * n_numbers > len(names) and table.labels is not None and table.target in table.labels:
+        raise TableError(
+            f"{table.path}: line {header_line} has {n_numbers} numbers and {shown(table.target)}, "
+            "a label of other lines too, where the names of the columns should be; pass "
+            "--no-header if there are none"
+        )
 
 
 def _collect(
-    records: Iterator[tuple[int, list[str]]], names: list[str], roles: Roles, path: str
+    records: Iterator[tuple[int, list[str]]],
+    names: list[str],
+    roles: Roles,
+    path: str,
+    *,
+    named: bool = True,
 ) -> Table:
     """Read all records into the columns that have a role."""
     kinds = dict.fromkeys(roles.numeric, "number") | dict.fromkeys(roles.categorical, "category")
-    wanted = {name: _TextColumn(name, kinds.get(name), path) for name in roles.features}
+    wanted = {name: _TextColumn(name, kinds.get(name), path, named) for name in roles.features}
     if roles.target is not None:
         wanted[roles.target] = _TextColumn(roles.target, "label", path)
     place = {name: position for position, name in enumerate(names)}
@@ -220,12 +259,16 @@ def _csv_records(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise TableError(f"{path}: line {line}: {error}") from None
+            unclosed = "unexpected end of data" in str(error)
+            reason = 'a " opens a cell and is never closed' if unclosed else error
+            raise TableError(f"{path}: line {line}: {reason}") from None
         if len(row) > 1 or (row and row[0].strip()):
             yield line, row
 
 
 def _decoded(content: bytes, path: str) -> str:
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TableError(f"{path}: is UTF-16 text; save it as UTF-8")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

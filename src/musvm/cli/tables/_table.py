@@ -95,6 +95,15 @@ class Table:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @property
+    def missing(self) -> NDArray[np.intp]:
+        """(d,) how many cells of each column are missing; of sparse tables none is."""
+        if self.columns.sparse:
+            return np.zeros(self.columns.n, dtype=np.intp)
+        if self.columns.names is None:
+            return np.isnan(self.X).sum(axis=0)
+        return self.X.isna().to_numpy().sum(axis=0)
+
     def take(self, rows: NDArray[np.intp]) -> Table:
         """The table of some of its rows."""
         return replace(
@@ -177,16 +186,20 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
 
 def _is_decimal(name: str) -> bool:
     """Whether a name is a number with decimals, as measurements are and names are not."""
+    return _is_number(name) and not float(name).is_integer()
+
+
+def _is_number(name: str) -> bool:
     try:
-        return not float(name).is_integer() and math.isfinite(float(name))
-    except (ValueError, OverflowError):
+        return math.isfinite(float(name))
+    except ValueError:
         return False
 
 
 def _instead_of(wanted: str, names: Sequence[str]) -> str:
     """What may have been meant by a name that is not there, else the names that are."""
     close = _closest(wanted, names)
-    return f"did you mean {shown(close)}?" if close else f"it has {listed(names)}"
+    return f"did you mean {shown(close)}?" if close else f"it has {listed_with_last(names)}"
 
 
 def _closest(wanted: str, names: Sequence[str]) -> str | None:
@@ -203,7 +216,8 @@ def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: s
     if absent := [name for name in columns.names if name not in here]:
         unknown = [name for name in names if name not in expected and name != layout.target]
         close = _closest(absent[0], unknown)
-        here_is = f"{shown(close)}: did you mean that? Rename it" if close else listed(names)
+        here_is = f"{shown(close)}: did you mean that? Rename it"
+        here_is = here_is if close else listed_with_last(names)
         raise TableError(
             f"{path}: lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; columns are "
             f"matched by name, and this file has {here_is}"
@@ -251,7 +265,8 @@ def _check_names(names: Sequence[str], path: str) -> None:
             )
     if len(set(names)) < len(names):
         twice, _ = Counter(names).most_common(1)[0]
-        raise TableError(f"{path}: two columns are called {shown(twice)}")
+        hint = "; if that line is data, pass --no-header" if _is_number(twice) else ""
+        raise TableError(f"{path}: two columns are called {shown(twice)}{hint}")
 
 
 def shown(text: str | None) -> str:
@@ -263,6 +278,14 @@ def shown(text: str | None) -> str:
 def listed(names: Sequence[str], most: int = 6) -> str:
     first = ", ".join(map(shown, names[:most]))
     return first if len(names) <= most else f"{first} and {len(names) - most} more"
+
+
+def listed_with_last(names: Sequence[str], most: int = 6) -> str:
+    """Names of columns, of many the first and the last, which often has the labels."""
+    if len(names) <= most:
+        return listed(names)
+    first = ", ".join(map(shown, names[: most - 1]))
+    return f"{first} and {len(names) - most + 1} more, the last {shown(names[-1])}"
 
 
 # ---------------------------------------------------------------------------------------------
