@@ -21,6 +21,7 @@ from musvm.dual.problem import DualProblem, DualRows
 from musvm.kernels import Kernel
 from musvm.solvers import working_set
 from musvm.solvers.backends import host
+from musvm.solvers.backends.choosing import first_set, next_set
 from musvm.solvers.backends.host import MIN_ROWS, KernelRows
 from musvm.solvers.gram import solve
 from musvm.solvers.working_set import solve_by_working_sets
@@ -93,22 +94,24 @@ def test_descent_lowers_the_objective_and_leaves_no_large_violation(problem, dty
     assert moves >= 1000 * M or violations.max() <= 0.5 + rounding * scale
 
 
-def test_a_working_set_keeps_the_worst_or_what_was_new_and_takes_the_worst_of_all():
-    rows = DualRows(np.arange(100, dtype=np.intp) % 2, 2, np.ones(100))
-    backend = KernelRows(Kernel("precomputed"), np.eye(100), 2, 1e9, Workers())
-    backend.size = 10
-    rounds = working_set._Rounds(rows, backend, np.random.RandomState(0))
-    violations = np.linspace(0.0, 1.0, 100)
-    for n_rounds, kept in ((2, [5, 6, 7, 8, 9]), (3, [0, 1, 2, 8, 9])):
-        rounds.n_rounds, rounds.working_set = n_rounds, np.arange(10)
-        rounds.is_new = np.arange(10) < 3
-        assert rounds.choose(violations).tolist() == [*kept, 95, 96, 97, 98, 99]
+@pytest.mark.parametrize("like", [np.asarray, pytest.param("tensor", id="tensor")])
+def test_a_working_set_keeps_the_worst_or_what_was_new_and_takes_the_worst_of_all(like):
+    if like == "tensor":
+        like = pytest.importorskip("torch", reason="PyTorch is not installed").as_tensor
+    violations, last, was_new = np.linspace(0.0, 1.0, 100), np.arange(10), np.arange(10) < 3
+    for stays, kept in ((was_new & False, [5, 6, 7, 8, 9]), (was_new, [0, 1, 2, 8, 9])):
+        points, is_new = next_set(like(violations), like(last), like(stays), 10)
+        assert points.tolist() == [*kept, 95, 96, 97, 98, 99]
+        assert is_new.tolist() == 5 * [False] + 5 * [True]
     violations[:] = 0.0
-    violations[50:52] = 1.0
-    # Rows that violate nothing are left out, but for those that are kept.
-    assert rounds.choose(violations).tolist() == [50, 51, 95, 96, 97, 98, 99]
-    violations[60] = 1.0
-    assert {50, 51, 60} < set(rounds.choose(violations).tolist())
+    violations[[5, 50, 51, 60]] = 1.0
+    points, is_new = next_set(like(violations), like(last), like(was_new & False), 10)
+    assert {5, 50, 51, 60} < set(points.tolist())
+    assert not is_new[points.tolist().index(5)]
+    # Rows that violate nothing are left out on the host, but for those that are kept.
+    assert len(points) == (8 if isinstance(points, np.ndarray) else 10)
+    ties = np.arange(100) / 100.0
+    assert first_set(like(np.ones(100)), 5, like(ties)).tolist() == [95, 96, 97, 98, 99]
 
 
 @pytest.mark.parametrize(

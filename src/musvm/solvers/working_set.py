@@ -3,8 +3,8 @@
 K is never held here. A round
 
     1. surveys all rows: violations of the optimality conditions, and the duality gap;
-    2. chooses a working set W: half of it from the last one, the worst of it and, in every other
-       round, what was new in it, the rest the worst of all;
+    2. chooses a working set W (`backends/choosing.py`): half of it from the last one, the worst of
+       it and, in every other round, what was new in it, the rest the worst of all;
     3. minimises D over the rows of W by block descent (`_descent.pyx`) against K_WW, which
        fits the processor's cache, until their violations are a fraction of the worst there was;
     4. updates all decision values, F += K[:, W] (change of alpha_W): a matrix product.
@@ -32,14 +32,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.tensors import FloatArray
 from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution, hidden_gap
 from musvm.solvers._descent import descend
 from musvm.solvers.backends.contract import Backend, Survey, floats_hold
 from musvm.solvers.rounds import curvatures, rounds_until_certified
 
-KEPT = 0.5
 MAX_MOVES_PER_ROW = 100
 # Floats carry decision values to about 1e-6; thresholds far above can be met with them.
 SINGLE_THRESHOLD = 1e-4
@@ -61,48 +60,25 @@ class _Rounds:
         self.rows = rows
         self.backend = backend
         self.random_state = random_state
-        self.working_set: IntArray = np.empty(0, dtype=np.intp)
-        self.is_new = np.empty(0, dtype=bool)
-        self.size = min(backend.size, rows.n_points)
         self.n_rounds = 0
         # Rounds since the last Newton step, those of many moves by how often a row moved.
         self.effort = max(backend.newton_every - WARM_ROUNDS, 0.0) if warm else 0.0
         self.curvature = curvatures(backend.diagonal)
         self.floats_hold = floats_hold(backend.diagonal)
 
-    def choose(self, violations: FloatArray) -> IntArray:
-        """The next working set, ascending."""
-        key = violations.copy()
-        kept = self.working_set
-        if len(kept):
-            may_leave = ~self.is_new if self.n_rounds % 2 else np.zeros(len(kept), dtype=bool)
-            kept = kept[np.lexsort([-key[kept], may_leave])[: int(KEPT * self.size)]]
-        else:
-            # All rows violate alike at the start: a sample knows more than the first rows.
-            key *= 1.0 + 1e-3 * self.random_state.random_sample(len(key))
-        key[kept] = -1.0
-        n_new = self.size - len(kept)
-        new = np.argpartition(-key, n_new - 1)[:n_new]
-        chosen = np.concatenate([kept, new[key[new] > 0.0]])
-        order = np.argsort(chosen)
-        self.working_set, self.is_new = chosen[order], order >= len(kept)
-        return self.working_set
-
     def improve(self, survey: Survey) -> Survey | None:
         """One round after its survey; None if all rows are optimal or no longer numbers."""
-        if not survey.violations.max() > 0.0:
+        if not survey.worst > 0.0:
             return None
-        W = self.choose(survey.violations)
-        alpha, F = self.backend.state_of(W)
-        threshold = self.backend.looseness * float(survey.violations[W].max())
-        between = self.backend.kernel_between(W)
+        small = self.backend.small_problem(self.random_state)
+        W, threshold = small.points, self.backend.looseness * small.worst
         in_floats = threshold > SINGLE_THRESHOLD and self.floats_hold
         dtype = np.float32 if in_floats else np.float64
-        gram = np.ascontiguousarray(between, dtype=dtype)
+        gram = np.ascontiguousarray(small.gram, dtype=dtype)
         rows = self.rows.at(W)
-        alpha = _class_major(alpha)
+        alpha = _class_major(small.alpha)
         moves = descend(
-            gram, alpha, np.array(F.T, dtype=dtype, order="C"),
+            gram, alpha, np.array(small.F.T, dtype=dtype, order="C"),
             rows.y, rows.caps, rows.delta, rows.is_max, self.curvature[W],
             self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
         )  # fmt: skip

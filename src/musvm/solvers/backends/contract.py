@@ -25,11 +25,30 @@ MIN_ROWS = 16
 
 @dataclass(frozen=True)
 class Survey:
-    """The state of all rows: violations, (M,), and the gap P + D with the primal P."""
+    """The state of all rows: the worst violation, and the gap P + D with the primal P."""
 
-    violations: FloatArray
+    worst: float
     gap: float
     primal: float
+
+
+@dataclass(frozen=True)
+class SmallProblem:
+    """A working set: what there is to know of it.
+
+    Attributes
+    ----------
+    points : (w,) its rows, ascending
+    alpha, F : (w, L)
+    gram : (w, w) K between them, floats or doubles; until the next working set
+    worst : the worst of their violations
+    """
+
+    points: IntArray
+    alpha: FloatArray
+    F: FloatArray
+    gram: Any
+    worst: float
 
 
 # Kernels in this range, by k(x, x), and products with them are numbers in floats.
@@ -60,19 +79,28 @@ class Backend(Protocol):
     newton_every: int
 
     def survey(self, rows: DualRows) -> Survey:
-        """Violations, gap and primal at the current alpha and F.
+        """The worst violation, gap and primal at the current alpha and F.
 
         `rows` are the same object in every call of a solve: they may be sent to a device once.
         """
 
-    def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
-        """alpha and F of some points, (w, L) each; copies."""
+    def small_problem(self, random_state: np.random.RandomState) -> SmallProblem:
+        """The next working set by the last survey (`choosing.py`), of `size` rows at most.
+
+        `random_state` breaks ties of the first one.
+        """
 
     def kernel_between(self, points: IntArray) -> Any:
         """K between some points, (w, w) floats or doubles, w <= size; until the next call."""
 
+    def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
+        """alpha and F of some points, (w, L) each; copies."""
+
     def change(self, points: IntArray, alpha: FloatArray) -> None:
-        """Set alpha of some points and add what follows to F, rounded to floats or better."""
+        """Set alpha of some points and add what follows to F, rounded to floats or better.
+
+        Points of the last working set, if there is one: the next one is chosen after it.
+        """
 
     def newton_step(self, rows: DualRows) -> None:
         """Move all support vectors with free labels at once (`musvm.dual.newton`).

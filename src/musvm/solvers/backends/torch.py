@@ -1,12 +1,12 @@
 """Kernel rows on a device, in PyTorch tensors.
 
 The kernel matrix is held in floats: all of it where it fits the memory that is free, computed once,
-in row blocks; otherwise a cache of rows (`cache.py`). alpha and F are held in doubles, and
-violations and gap are computed there. A round sends violations, K_WW and F_W to the host, which
-descends, and changes of alpha_W back. Descent takes one row after another: a core of the host does
-that faster than a block of threads of a GPU. Every few rounds a GPU takes a Newton step
-(`torch_newton.py`) of all support vectors with free labels, where it holds the whole matrix and has
-room for that between them.
+in row blocks; otherwise a cache of rows (`cache.py`). alpha and F are held in doubles; violations
+and gap are computed and working sets are chosen there. A round waits for the device once, for gap,
+W, K_WW, alpha_W and F_W; the host descends, and sends alpha_W back. Descent takes one row after
+another: a core of the host does that faster than a block of threads of a GPU. Every few rounds a
+GPU takes a Newton step (`torch_newton.py`) of all support vectors with free labels, where it holds
+the whole matrix and has room for that between them.
 
 Memory: what the allocator keeps of earlier work is released before rows are counted, part of what
 is free is left to others, and where an allocation fails all the same, because another process was
@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,8 @@ from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
 from musvm.solvers.backends.cache import Slots
-from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, Survey
+from musvm.solvers.backends.choosing import first_set, next_set
+from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, SmallProblem, Survey
 from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
 from musvm.solvers.backends.torch_newton import SupportMatrix, after_newton_step
 from musvm.solvers.backends.torch_replay import Replayed
@@ -87,13 +89,35 @@ class DeviceRows:
         self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
         # What K between support vectors may take.
         self._spare = _free_bytes(self._device) if budget is None else budget
-        self._pinned: Tensor | None = None
-        self._problem: tuple[DualRows, DualRows, Replayed] | None = None
+        self._staging = _Staging(self._device)
+        self._problem: tuple[DualRows, DualRows] | None = None
+        # The last working set, and what makes a survey and chooses the one after it.
+        self._last: _LastSet | None = None
+        self._next: Replayed | None = None
+        self._found: _Found | None = None
 
     # What the solver asks for
 
     def survey(self, rows: DualRows) -> Survey:
-        return self._with_room(lambda: self._surveyed(rows))
+        self._found = self._with_room(lambda: self._surveyed(rows))
+        worst, gap, primal = self._found.values[: len(_NUMBERS) - 1].tolist()
+        return Survey(worst, gap, primal)
+
+    def small_problem(self, random_state: np.random.RandomState) -> SmallProblem:
+        found, (M, L) = self._found, self._alpha.shape
+        if found is None:
+            raise ValueError("a working set follows from a survey")
+        if self._last is None or found.chosen is None:
+            ties = like(self._alpha, random_state.random_sample(M))
+            points = first_set(found.violations, min(self.size, M), ties)
+            self._last = _LastSet.first(points)
+            W, worst = points.cpu().numpy(), found.violations[points].max()
+            return SmallProblem(W, *self.state_of(W), self.kernel_between(W), float(worst))
+        self._last.follow(*found.chosen)
+        numbers, points, alpha, F = _unpacked(found.values, L)
+        W = points.astype(np.intp)
+        gram = self.kernel_between(W) if found.gram is None else found.gram
+        return SmallProblem(W, alpha, F, gram, float(numbers[_NUMBERS.index("worst of the set")]))
 
     def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
         W = self._indices(points)
@@ -101,14 +125,8 @@ class DeviceRows:
 
     def kernel_between(self, points: IntArray) -> Any:
         W = self._indices(points)
-        block = self._with_room(lambda: self._cache.between(W))
-        if self._device.type == "cpu":
-            return block.numpy()
-        if self._pinned is None:
-            # Twice as fast as memory that the system may move.
-            self._pinned = torch.empty(self.size**2, dtype=torch.float32, pin_memory=True)
-        on_host = self._pinned[: block.numel()].view(block.shape)
-        return on_host.copy_(block).numpy()
+        (block,) = self._staging.on_host(self._with_room(lambda: self._cache.between(W)))
+        return block
 
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         self._set(self._indices(points), torch.as_tensor(alpha, device=self._device))
@@ -117,7 +135,7 @@ class DeviceRows:
         S = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
         if not len(S) or 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
             return
-        problem, _ = self._on_device(rows)
+        problem = self._on_device(rows)
         is_training = S.lt(rows.n_train)
         y = problem.y[S[is_training]]
         some = replace(problem, y=y, caps=problem.caps[S])
@@ -159,22 +177,30 @@ class DeviceRows:
             except torch.cuda.OutOfMemoryError as error:
                 if self._cache.n_slots < 2 * self.size:
                     raise _out_of_memory(len(self._alpha), self._device) from error
+            self._next = None
             self._cache.halve()
 
-    def _surveyed(self, rows: DualRows) -> Survey:
-        _, survey = self._on_device(rows)
-        found = survey().cpu().numpy()
-        return Survey(found[:-2], float(found[-2]), float(found[-1]))
+    def _surveyed(self, rows: DualRows) -> _Found:
+        problem = self._on_device(rows)
+        if self._last is None:
+            violations, numbers = _survey_of(problem, self._alpha, self._F)
+            (values,) = self._staging.on_host(numbers)
+            return _Found(values, violations)
+        if self._next is None:
+            # It must not know this object, which would then wait for Python to collect cycles.
+            cache = self._cache if self._cache.is_whole else None
+            choose = partial(_survey_and_choose, problem, self._alpha, self._F, self._last, cache)
+            self._next = Replayed(choose, self._device)
+        violations, chosen, *parts = self._next()
+        values, *gram = self._staging.on_host(*parts)
+        return _Found(values, violations, chosen, *gram)
 
-    def _on_device(self, rows: DualRows) -> tuple[DualRows, Replayed]:
-        """The rows with labels and caps on the device, sent there once, and their survey."""
+    def _on_device(self, rows: DualRows) -> DualRows:
+        """The rows with labels and caps on the device, sent there once."""
         if self._problem is None or self._problem[0] is not rows:
             y, caps = (torch.as_tensor(part, device=self._device) for part in (rows.y, rows.caps))
-            there = replace(rows, y=y, caps=caps)
-            # It must not know this object, which would then wait for Python to collect cycles.
-            survey = partial(_survey_of, there, self._alpha, self._F)
-            self._problem = rows, there, Replayed(survey, self._device)
-        return self._problem[1:]
+            self._problem, self._next = (rows, replace(rows, y=y, caps=caps)), None
+        return self._problem[1]
 
     def _indices(self, points: IntArray) -> Tensor:
         return torch.as_tensor(points, device=self._device)
@@ -185,7 +211,7 @@ class DeviceRows:
         if len(W) > len(self._alpha) // MANY and self._cache.is_whole:
             # All rows where they are cost less than copies of these.
             whole = step.new_zeros(self._alpha.shape).index_copy_(0, W, step)
-            self._F += self._cache.product(whole)
+            self._F += self._cache.matrix @ whole
             return
         # In pieces: the rows are copied.
         for rows, part in zip(W.split(self.size), step.split(self.size), strict=True):
@@ -195,10 +221,91 @@ class DeviceRows:
         return self._cache.rows(rows).T @ step
 
 
-def _survey_of(problem: DualRows, alpha: Tensor, F: Tensor) -> Tensor:
-    """(M + 2,) violations, gap and primal."""
-    found = statement.kkt_violations(problem, alpha, F)
-    return torch.cat([found, statement.stacked_gap_and_primal(problem, alpha, F)])
+# What a survey says of all rows, and of the next working set.
+_NUMBERS = ("worst", "gap", "primal", "worst of the set")
+
+
+class _Found(NamedTuple):
+    """What a survey found: numbers on the host, violations on the device.
+
+    After the first working set, `values` also hold what there is to know of the next one, which is
+    `chosen`; its K is there where the device has all of K.
+    """
+
+    values: FloatArray
+    violations: Tensor
+    chosen: tuple[Tensor, Tensor] | None = None
+    gram: Any = None
+
+
+class _LastSet(NamedTuple):
+    """A working set on the device: tensors that stay where they are."""
+
+    points: Tensor
+    is_new: Tensor
+    is_odd: Tensor
+
+    @classmethod
+    def first(cls, points: Tensor) -> _LastSet:
+        is_new = torch.ones_like(points, dtype=torch.bool)
+        return cls(points, is_new, is_new.any())
+
+    def follow(self, points: Tensor, is_new: Tensor) -> None:
+        """Be the next one."""
+        self.points.copy_(points)
+        self.is_new.copy_(is_new)
+        self.is_odd.logical_not_()
+
+
+def _survey_of(problem: DualRows, alpha: Tensor, F: Tensor) -> tuple[Tensor, Tensor]:
+    """(M,) violations, and the worst of them, gap and primal."""
+    violations = statement.kkt_violations(problem, alpha, F)
+    gap_and_primal = statement.stacked_gap_and_primal(problem, alpha, F)
+    return violations, torch.cat([violations.max()[None], gap_and_primal])
+
+
+def _survey_and_choose(
+    problem: DualRows, alpha: Tensor, F: Tensor, last: _LastSet, cache: _Cache | None
+) -> tuple[Any, ...]:
+    """Violations, the next working set, what `_unpacked` takes apart and, with all of K, K_WW."""
+    violations, numbers = _survey_of(problem, alpha, F)
+    # What is new stays in every other round.
+    stays, size = last.is_new & last.is_odd, len(last.points)
+    W, is_new = next_set(violations, last.points, stays, size)
+    parts = numbers, violations[W].max()[None], W.double(), alpha[W].view(-1), F[W].view(-1)
+    gram = () if cache is None else (cache.between(W),)
+    return violations, (W, is_new), torch.cat(parts), *gram
+
+
+def _unpacked(values: FloatArray, n_classes: int) -> tuple[FloatArray, ...]:
+    """Numbers, (w,) points, and alpha and F, (w, L), of a working set."""
+    numbers, rest = np.split(values, [len(_NUMBERS)])
+    points, alpha, F = np.split(
+        rest, [(size := len(rest) // (1 + 2 * n_classes)), size * (1 + n_classes)]
+    )
+    return numbers, points, alpha.reshape(size, -1), F.reshape(size, -1)
+
+
+class _Staging:
+    """Memory of the host that a device writes to, twice as fast as to what the system may move."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._kept: dict[tuple[torch.dtype, int], Tensor] = {}
+
+    def on_host(self, *tensors: Tensor) -> list[Any]:
+        """Tensors of different types as arrays, until the next ones of these types."""
+        if self._device.type == "cpu":
+            return [tensor.numpy() for tensor in tensors]
+        copies = [self._room(tensor).copy_(tensor, non_blocking=True) for tensor in tensors]
+        torch.cuda.current_stream(self._device).synchronize()
+        return [copy.numpy() for copy in copies]
+
+    def _room(self, tensor: Tensor) -> Tensor:
+        key = tensor.dtype, tensor.numel()
+        if key not in self._kept:
+            self._kept[key] = torch.empty(key[1], dtype=key[0], pin_memory=True)
+        return self._kept[key].view(tensor.shape)
 
 
 class DeviceField:
@@ -283,9 +390,10 @@ class _Cache:
         release(self.kernel.device)
         self._allocate(self.n_slots // 2)
 
-    def product(self, change: Tensor) -> Tensor:
-        """K times a matrix, (M, L), where all of K is there."""
-        return self._rows @ change
+    @property
+    def matrix(self) -> Tensor:
+        """K, where all of it is there."""
+        return self._rows
 
     def rows(self, W: Tensor) -> Tensor:
         return self._rows[self._places(W)]

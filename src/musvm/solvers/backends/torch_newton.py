@@ -38,7 +38,10 @@ RIDGE = 1e-6
 MAX_SAMPLE, ONE_OF = 2048, 4
 # Of the support vectors one in so many says how much the sample does not explain.
 JUDGED = 8
-MAX_HALVINGS = 6
+# Lengths of the step that are tried at the same time, and the next ones where the last is best.
+LENGTHS = ((1.0, 0.5, 0.25), (0.125, 0.0625, 0.03125, 0.015625))
+# Matrices of half floats have a multiple of so many rows and columns.
+ALIGNED = 8
 # Rows that are rounded at a time.
 ROWS_A_PIECE = 1024
 
@@ -81,22 +84,31 @@ def face_of(rows: DualRows, alpha: Tensor) -> TensorFace:
 class _Quick:
     """Products with a symmetric matrix whose entries are rounded to half floats.
 
-    Half the bytes, and a GPU's units for small matrices: four times as fast there. Directions of
-    conjugate gradients can do with three digits.
+    Half the bytes, and a GPU's units for small matrices. These want rows of a multiple of ALIGNED
+    entries, and take three times as long without. Directions of conjugate gradients can do with
+    three digits.
     """
 
     def __init__(self, A: Tensor) -> None:
         self._scale = torch.stack(A.aminmax()).abs().max().clamp(min=torch.finfo(A.dtype).tiny)
-        self._A = torch.empty_like(A, dtype=torch.float16)
+        self._w, size = len(A), _aligned(len(A))
+        self._A = torch.zeros((size, size), dtype=torch.float16, device=A.device)
         # In pieces: a whole quotient would be a second matrix of floats.
-        for part, rounded in zip(A.split(ROWS_A_PIECE), self._A.split(ROWS_A_PIECE), strict=True):
-            rounded.copy_(part / self._scale)
+        for start in range(0, self._w, ROWS_A_PIECE):
+            part = A[start : start + ROWS_A_PIECE]
+            self._A[start : start + len(part), : self._w] = part / self._scale
 
     def __call__(self, v: Tensor) -> Tensor:
+        w, L = v.shape
         # Sums of a million products stay below the largest half float.
         size = 16.0 * v.abs().max().clamp(min=torch.finfo(v.dtype).tiny)
-        image = (v / size).half().T @ self._A
+        wide = torch.nn.functional.pad((v / size).T, (0, len(self._A) - w, 0, _aligned(L) - L))
+        image = (wide.half() @ self._A)[:L, :w]
         return image.T.to(v.dtype).contiguous() * (self._scale * size)
+
+
+def _aligned(n: int) -> int:
+    return -(-n // ALIGNED) * ALIGNED
 
 
 class SupportMatrix:
@@ -109,9 +121,11 @@ class SupportMatrix:
         self._K = K
         self._quick = _Quick(K) if quick else None
 
-    def product(self, change: Tensor) -> Tensor:
-        """K times a change of alpha, (w, L)."""
-        return (self._K @ change.to(self._K.dtype)).to(change.dtype)
+    def products(self, changes: Tensor) -> Tensor:
+        """K times every change of alpha of a stack, (T, w, L)."""
+        T, w, L = changes.shape
+        side_by_side = changes.to(self._K.dtype).movedim(0, 1).reshape(w, T * L)
+        return (self._K @ side_by_side).view(w, T, L).movedim(1, 0).to(changes.dtype)
 
     def newton_step(self, groups: tuple[Tensor, ...], slopes: Tensor, ridge: float) -> Tensor:
         """About the step of `musvm.dual.newton`, by the slopes of the free variables, (w, L)."""
@@ -175,34 +189,37 @@ def after_newton_step(rows: DualRows, alpha: Tensor, F: Tensor, support: Support
 def _descended(
     rows: DualRows, face: TensorFace, alpha: Tensor, F: Tensor, step: Tensor, support: SupportMatrix
 ) -> Tensor:
-    """The change of alpha by the step or one of its halves that D falls furthest by; 0 if by none.
-
-    Halving ends once it no longer leads further down.
-    """
-    largest, best = 0.0, torch.zeros_like(alpha)
-    costs = statement.dual_costs(rows, alpha)
-    for halvings in range(MAX_HALVINGS + 1):
-        moved = project(rows, face, alpha, alpha + 0.5**halvings * step)
-        change = moved - alpha
-        rise = (change * (F + 0.5 * support.product(change))).sum()
-        drop = -float(rise + (statement.dual_costs(rows, moved) - costs).sum())
-        if 0.0 < largest > drop:
+    """The change of alpha by a part of the step that D falls furthest by; 0 if by none."""
+    costs = statement.dual_costs(rows, alpha).sum()
+    best, at_last = torch.zeros_like(alpha), torch.zeros_like(costs)
+    for lengths in LENGTHS:
+        scales = torch.tensor(lengths, dtype=step.dtype).to(step.device)[:, None, None]
+        moved = project(rows, face, alpha, alpha + scales * step)
+        changes = moved - alpha
+        rises = (changes * (F + 0.5 * support.products(changes))).sum((1, 2))
+        dearer = torch.stack([statement.dual_costs(rows, one).sum() for one in moved]) - costs
+        drops = torch.cat([at_last[None], -(rises + dearer)])
+        k = int(drops.argmax())
+        if k > 0:
+            best, at_last = changes[k - 1], drops[k]
+        if 0 < k < len(lengths):
             break
-        if drop > 0.0:
-            largest, best = drop, change
     return best
 
 
 def project(rows: DualRows, face: TensorFace, alpha: Tensor, target: Tensor) -> Tensor:
-    """The point of the closure of the face nearest to the target, as `musvm.dual.faces.move`."""
+    """The point of the closure of the face nearest to the target, as `musvm.dual.faces.move`.
+
+    Targets may be a stack of them, (T, w, L).
+    """
     moved = alpha
     for mask in face.groups:
         moved = torch.where(mask, _in_box(face, alpha, target, mask), moved)
     if rows.is_max:
         # The set of the "max" loss is no box: shrink the rows that left it towards 0.
         n = rows.n_train
-        mass, caps = moved[n:].clamp(min=0.0).sum(1), rows.caps[n:]
-        moved[n:] *= (caps / torch.maximum(mass, caps))[:, None]
+        mass, caps = moved[..., n:, :].clamp(min=0.0).sum(-1), rows.caps[n:]
+        moved[..., n:, :] *= (caps / torch.maximum(mass, caps))[..., None]
     return moved
 
 
@@ -214,19 +231,19 @@ def _in_box(face: TensorFace, alpha: Tensor, target: Tensor, mask: Tensor) -> Te
     """
     lower, upper = torch.where(mask, face.lower, 0.0), torch.where(mask, face.upper, 0.0)
     target, totals = torch.where(mask, target, 0.0), (alpha * mask).sum(1, keepdim=True)
-    breaks, order = torch.cat([lower - target, upper - target], 1).sort(1)
+    breaks, order = torch.cat([lower - target, upper - target], -1).sort(-1)
     L = alpha.shape[1]
-    slopes = torch.where(order < L, 1.0, -1.0).to(alpha.dtype).cumsum(1)[:, :-1]
-    pieces = slopes * breaks.diff(dim=1)
-    sums = lower.sum(1, keepdim=True) + torch.cat([pieces[:, :1] * 0.0, pieces.cumsum(1)], 1)
+    slopes = torch.where(order < L, 1.0, -1.0).to(alpha.dtype).cumsum(-1)[..., :-1]
+    pieces = slopes * breaks.diff(dim=-1)
+    sums = torch.cat([pieces[..., :1] * 0.0, pieces.cumsum(-1)], -1) + lower.sum(1, keepdim=True)
     # The last breakpoint whose sum is not above; the next piece leads to the sum.
-    at = ((sums <= totals).sum(1, keepdim=True) - 1).clamp(0, 2 * L - 2)
-    slope = slopes.gather(1, at).clamp(min=1.0)
-    multiplier = breaks.gather(1, at) + (totals - sums.gather(1, at)) / slope
+    at = ((sums <= totals).sum(-1, keepdim=True) - 1).clamp(0, 2 * L - 2)
+    slope = slopes.gather(-1, at).clamp(min=1.0)
+    multiplier = breaks.gather(-1, at) + (totals - sums.gather(-1, at)) / slope
     values = (target + multiplier).clamp(lower, upper)
     inside = (values > lower) & (values < upper)
-    missing = totals - values.sum(1, keepdim=True)
-    share = missing / inside.sum(1, keepdim=True).clamp(min=1)
+    missing = totals - values.sum(-1, keepdim=True)
+    share = missing / inside.sum(-1, keepdim=True).clamp(min=1)
     return torch.where(inside, values + share, values).clamp(lower, upper)
 
 
