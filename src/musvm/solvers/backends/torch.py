@@ -47,8 +47,12 @@ GPU_LOOSENESS = 0.3
 SPARED = 0.4
 # Rows that are copied at a time; changes of more than one in so many rows copy none.
 ROWS_A_PIECE, MANY = 2048, 4
-# K between support vectors goes back to the device, and is not kept for later, from this size on.
-KEPT_BYTES = 4e9
+# Where more than one of so many points are support vectors, a Newton step multiplies by all of K.
+MOST = 2
+# What it takes for every pair of them: half floats, and floats where they are copied.
+BYTES_IN_PLACE, BYTES_OF_A_COPY = 2.0, 6.0
+# That goes back to the device, and is not kept for later, from this size on.
+KEPT_BYTES = 6e9
 # Points of which a look copies the features at a time.
 POINTS_A_LOOK = 2**16
 
@@ -133,23 +137,24 @@ class DeviceRows:
 
     def newton_step(self, rows: DualRows) -> None:
         S = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
-        if not len(S) or 4.0 * len(S) ** 2 > self._spare or not self._cache.is_whole:
+        in_place = MOST * len(S) > len(self._alpha)
+        needed = (BYTES_IN_PLACE if in_place else BYTES_OF_A_COPY) * len(S) ** 2
+        if not len(S) or needed > self._spare or not self._cache.is_whole:
             return
         problem = self._on_device(rows)
         is_training = S.lt(rows.n_train)
-        y = problem.y[S[is_training]]
-        some = replace(problem, y=y, caps=problem.caps[S])
+        some = replace(problem, y=problem.y[S[is_training]], caps=problem.caps[S])
         try:
-            quick = self._device.type == "cuda"
-            support = SupportMatrix(self._cache.between(S), quick=quick)
+            among = (self._cache.matrix, S) if in_place else (self._cache.between(S),)
+            support = SupportMatrix(*among, quick=self._device.type == "cuda")
             moved = after_newton_step(some, self._alpha[S], self._F[S], support)
         except torch.cuda.OutOfMemoryError:
             # No step; the rounds go on, and the next try is a smaller one.
-            self._spare = 2.0 * len(S) ** 2
+            self._spare = 0.5 * needed
             release(self._device)
             return
-        del support
-        if 4.0 * len(S) ** 2 > KEPT_BYTES:
+        del support, among
+        if needed > KEPT_BYTES:
             release(self._device)
         self._set(S, moved)
 

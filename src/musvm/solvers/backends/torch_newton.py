@@ -89,14 +89,15 @@ class _Quick:
     three digits.
     """
 
-    def __init__(self, A: Tensor) -> None:
-        self._scale = torch.stack(A.aminmax()).abs().max().clamp(min=torch.finfo(A.dtype).tiny)
-        self._w, size = len(A), _aligned(len(A))
-        self._A = torch.zeros((size, size), dtype=torch.float16, device=A.device)
-        # In pieces: a whole quotient would be a second matrix of floats.
-        for start in range(0, self._w, ROWS_A_PIECE):
-            part = A[start : start + ROWS_A_PIECE]
-            self._A[start : start + len(part), : self._w] = part / self._scale
+    def __init__(self, matrix: Tensor, places: Tensor) -> None:
+        extremes, size = torch.stack(matrix.aminmax()), _aligned(len(places))
+        self._scale = extremes.abs().max().clamp(min=torch.finfo(matrix.dtype).tiny)
+        self._A = torch.zeros((size, size), dtype=torch.float16, device=matrix.device)
+        # In pieces: all rows, or a whole quotient, would be one more matrix of floats.
+        for start, part in enumerate(places.split(ROWS_A_PIECE)):
+            rows = slice(start * ROWS_A_PIECE, start * ROWS_A_PIECE + len(part))
+            values = matrix.index_select(0, part).index_select(1, places)
+            self._A[rows, : len(places)] = values.div_(self._scale)
 
     def __call__(self, v: Tensor) -> Tensor:
         w, L = v.shape
@@ -112,31 +113,49 @@ def _aligned(n: int) -> int:
 
 
 class SupportMatrix:
-    """K between support vectors, (w, w) floats, and how to divide by it.
+    """K between support vectors, (w, w), and how to divide by it.
 
-    With `quick`, the products of conjugate gradients are rounded to half floats.
+    Parameters
+    ----------
+    matrix : K between points, floats
+    support : (w,) which of them are support vectors, ascending; all of them if None. Where they are
+        most of all, products with the whole matrix take less than a copy of their part
+    quick : whether the products of conjugate gradients are rounded to half floats
     """
 
-    def __init__(self, K: Tensor, *, quick: bool) -> None:
-        self._K = K
-        self._quick = _Quick(K) if quick else None
+    def __init__(self, matrix: Tensor, support: Tensor | None = None, *, quick: bool) -> None:
+        self._matrix, self._support = matrix, support
+        places = torch.arange(len(matrix), device=matrix.device) if support is None else support
+        self._quick = _Quick(matrix, places) if quick else None
+        self._diagonal = matrix.diagonal()[places]
+        # The sample of the preconditioner, and its columns.
+        w = len(places)
+        self._sample = torch.arange(0, w, max(ONE_OF, -(-w // MAX_SAMPLE)), device=matrix.device)
+        self._columns = matrix.index_select(1, places[self._sample]).index_select(0, places)
 
     def products(self, changes: Tensor) -> Tensor:
         """K times every change of alpha of a stack, (T, w, L)."""
         T, w, L = changes.shape
-        side_by_side = changes.to(self._K.dtype).movedim(0, 1).reshape(w, T * L)
-        return (self._K @ side_by_side).view(w, T, L).movedim(1, 0).to(changes.dtype)
+        side_by_side = changes.to(self._matrix.dtype).movedim(0, 1).reshape(w, T * L)
+        return self._product(side_by_side).view(w, T, L).movedim(1, 0).to(changes.dtype)
+
+    def _product(self, values: Tensor) -> Tensor:
+        if self._support is None:
+            return self._matrix @ values
+        whole = values.new_zeros((len(self._matrix), values.shape[1]))
+        return (self._matrix @ whole.index_copy_(0, self._support, values))[self._support]
 
     def newton_step(self, groups: tuple[Tensor, ...], slopes: Tensor, ridge: float) -> Tensor:
         """About the step of `musvm.dual.newton`, by the slopes of the free variables, (w, L)."""
-        rhs = -slopes.to(self._K.dtype)
-        shift = ridge + RIDGE * float(self._K.diagonal().mean())
-        B, sigma = _nystroem(self._K, shift)
+        rhs = -slopes.to(self._matrix.dtype)
+        shift = ridge + RIDGE * float(self._diagonal.mean())
+        B, sigma = _nystroem(self._columns, self._sample, self._diagonal, shift)
         n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
+        multiply = self._quick or self._product
 
         def product(v: Tensor) -> Tensor:
             direction = v.view_as(rhs)
-            image = self._quick(direction) if self._quick else self._K @ direction
+            image = multiply(direction)
             return (_centred(image, groups, n_free) + shift * direction).view(1, -1)
 
         def precondition(v: Tensor) -> Tensor:
@@ -152,25 +171,25 @@ class SupportMatrix:
         return found.x.view_as(rhs).to(slopes.dtype)
 
 
-def _nystroem(K: Tensor, shift: float) -> tuple[Tensor, float]:
-    """B and sigma above; B has no columns where K is not positive definite."""
-    w = len(K)
-    P = torch.arange(0, w, max(ONE_OF, -(-w // MAX_SAMPLE)), device=K.device)
-    C = K[:, P].double()
-    diagonal, K_PP = K.diagonal().double(), C[P]
+def _nystroem(
+    columns: Tensor, sample: Tensor, diagonal: Tensor, shift: float
+) -> tuple[Tensor, float]:
+    """B and sigma above, by K[:, P] and P; B has no columns where K is not positive definite."""
+    C, diagonal = columns.double(), diagonal.double()
+    K_PP = C[sample]
     scale = float(diagonal.abs().mean())
-    jitter = RIDGE * scale * torch.eye(len(P), dtype=C.dtype, device=K.device)
+    jitter = RIDGE * scale * torch.eye(len(sample), dtype=C.dtype, device=C.device)
     factor, failed = torch.linalg.cholesky_ex(K_PP + jitter)
     if bool(failed):
-        return K[:, :0], max(scale, shift)
+        return columns[:, :0], max(scale, shift)
     judged = C[::JUDGED].T
     explained = torch.linalg.solve_triangular(factor, judged, upper=False).square().sum(0)
     sigma = max(float((diagonal[::JUDGED] - explained).mean()), RIDGE * scale) + shift
     factor, failed = torch.linalg.cholesky_ex(sigma * (K_PP + jitter) + C.T @ C)
     if bool(failed):
-        return K[:, :0], max(scale, shift)
+        return columns[:, :0], max(scale, shift)
     B = torch.linalg.solve_triangular(factor, C.T, upper=False).T
-    return B.to(K.dtype).contiguous(), sigma
+    return B.to(columns.dtype).contiguous(), sigma
 
 
 def after_newton_step(rows: DualRows, alpha: Tensor, F: Tensor, support: SupportMatrix) -> Tensor:
