@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from musvm import UniversumSVC, UniversumSVCCV
+from musvm._input import tensors
 from musvm._input.tensors import to_host
 from musvm.kernels import Kernel
 from musvm.search import cv
@@ -19,6 +20,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import fake_cupy  # noqa: E402
 from devices import DEVICES  # noqa: E402
+from musvm._input import on_device  # noqa: E402
 from musvm.solvers.backends import torch as torch_backend  # noqa: E402
 
 MODELS = {
@@ -52,6 +54,18 @@ def reach(model: UniversumSVC, X: np.ndarray) -> np.ndarray:
     """How far a decision value can be from the optimum's: |w - w*|^2 <= 2 gap."""
     diagonal = np.array([model.model_.kernel.matrix(x[None], x[None])[0, 0] for x in X])
     return np.sqrt(2.0 * model.dual_gap_ * diagonal)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(7, 11), (40, 4), (3, 1)])
+def test_a_large_tensor_comes_to_the_host_in_pieces(device, shape, monkeypatch):
+    monkeypatch.setattr(tensors, "LARGE", 8)
+    monkeypatch.setattr(on_device, "ENTRIES_A_PIECE", 20)
+    for dtype in (np.float64, np.float32, np.int64):
+        values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+        found = to_host(tensor(values, device).T)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, values.T)
 
 
 @pytest.mark.parametrize("device", DEVICES)

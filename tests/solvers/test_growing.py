@@ -33,7 +33,7 @@ class Recorded:
 
     def __init__(self, field) -> None:
         self._field = field
-        self.looks_roughly = field.looks_roughly
+        self.looks_roughly, self.room = field.looks_roughly, field.room
         self.candidates: list[np.ndarray] = []
         self.roughly: list[bool] = []
 
@@ -120,6 +120,20 @@ def test_points_that_cost_nothing_are_no_candidates_but_for_the_sample():
     assert np.sum(field.candidates[-1] >= 300) == 0
     alone = solve(DualProblem(RBF.matrix(X, X), rows), tol=1e-8)
     assert found.primal == pytest.approx(alone.primal, abs=found.gap)
+
+
+@pytest.mark.parametrize("room", [150, 1])
+def test_candidates_keep_to_the_room_that_there_is_but_grow_where_they_must(room):
+    X, rows = digits(delta=0.0)
+    field = Recorded(host_field(X, 7))
+    field.room = room
+    found = solve_growing(rows, field, tol=1e-4)
+    assert found.converged
+    sizes = np.array([len(points) for points in field.candidates])
+    # Most points are support vectors: there is no room for them in the end.
+    assert sizes[-1] > room
+    beyond = sizes[1:] > room
+    assert np.all(sizes[1:][beyond] <= 1.1 * sizes[:-1][beyond] + 1)
 
 
 def test_no_candidate_leaves_twice():

@@ -26,6 +26,8 @@ FEWEST = 20
 def warn_if_training_points(data: FitData) -> None:
     """Say that the universum is made of rows of X, or has them all, if it does."""
     is_training = data.is_training
+    if is_training.all():
+        return
     # Pairs of integers as one, which NumPy looks up twenty times as fast.
     digests = data.digests[:, 0] ^ data.digests[:, 1]
     training, universum = np.unique(digests[is_training]), np.unique(digests[~is_training])

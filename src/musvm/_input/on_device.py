@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 import torch
 from sklearn.utils.validation import check_consistent_length, validate_data
@@ -18,6 +19,8 @@ from musvm._sklearn import check_feature_names, check_n_features
 
 # Entries of the largest matrix that is made at a time.
 CHUNK = 2**27
+# Entries of a piece on its way to the host.
+ENTRIES_A_PIECE = 2**20
 
 
 def read(estimator: Any, X: Any, y: Any, universum: Any, *weights: Any) -> reading.FitData:
@@ -70,6 +73,30 @@ def as_points(array: Any, name: str, estimator: Any, device: torch.device | None
     if not bool(torch.isfinite(torch.stack(points.aminmax())).all()):
         raise ValueError(f"Input {name} contains NaN or infinity.")
     return points.contiguous()
+
+
+def in_pieces(tensor: Tensor) -> Any:
+    """A tensor of a GPU as a NumPy array.
+
+    A GPU writes to memory that the system may not move, of which two pieces take turns: seven times
+    as fast as to new memory, every page of which has to be asked for on the way.
+    """
+    flat = tensor.contiguous().view(-1)
+    pinned = torch.empty((2, ENTRIES_A_PIECE), dtype=flat.dtype, pin_memory=True)
+    found = np.empty(tuple(tensor.shape), dtype=pinned.numpy().dtype)
+    targets, arrived = torch.from_numpy(found).view(-1).split(ENTRIES_A_PIECE), []
+    for k, piece in enumerate(flat.split(ENTRIES_A_PIECE)):
+        pinned[k % 2, : len(piece)].copy_(piece, non_blocking=True)
+        arrived.append(torch.cuda.current_stream(tensor.device).record_event())
+        if k:
+            _take_over(targets[k - 1], pinned[(k - 1) % 2], arrived[k - 1])
+    _take_over(targets[-1], pinned[(len(targets) - 1) % 2], arrived[-1])
+    return found
+
+
+def _take_over(target: Tensor, piece: Tensor, arrived: Any) -> None:
+    arrived.synchronize()
+    target.copy_(piece[: len(target)])
 
 
 def row_digests(X: Tensor) -> Any:

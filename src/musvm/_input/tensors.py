@@ -23,6 +23,9 @@ BoolArray = NDArray[np.bool_]
 Array = Any
 """A `FloatArray`, or doubles on a device."""
 
+# Bytes from which a tensor comes to the host piece by piece.
+LARGE = 2**23
+
 
 def _reduction(ufunc: Any) -> Callable[..., Any]:
     """The reduction of a ufunc, which must be told its axis.
@@ -81,6 +84,10 @@ def to_host(array: Any) -> Any:
         return to_device(array, "cpu") if is_cupy_array(array) else array
     if array.layout is not _torch().strided:
         raise TypeError("Sparse tensors are not supported: pass dense ones, or SciPy's arrays.")
+    if array.device.type == "cuda" and array.nbytes > LARGE and array.dtype.itemsize > 2:
+        from musvm._input.on_device import in_pieces
+
+        return in_pieces(array.detach())
     tensor = to_device(array.detach(), "cpu")
     # NumPy has no bfloat16, and small floats only hold features.
     is_small_float = tensor.dtype.is_floating_point and tensor.dtype.itemsize == 2

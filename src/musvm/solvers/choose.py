@@ -553,8 +553,18 @@ def decision_values_there(
 
 
 def _grows(problem: PointProblem) -> bool:
-    """Whether so many points are looked at block by block, and few of them taken in."""
-    return len(problem.rows) >= GROWING and not problem.kernel.is_precomputed
+    """Whether so many points are looked at block by block, and few of them taken in.
+
+    It takes twice as many rounds as a GPU needs that holds the whole kernel matrix.
+    """
+    n_points = len(problem.rows)
+    if n_points < GROWING or problem.kernel.is_precomputed:
+        return False
+    if not is_tensor(problem.X):
+        return True
+    from musvm.solvers.backends.torch import holds_matrix_of
+
+    return not holds_matrix_of(n_points, problem.X.device)
 
 
 def _field(problem: PointProblem, cache_bytes: float, team: Workers) -> Field:

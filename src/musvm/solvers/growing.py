@@ -13,8 +13,8 @@ candidate. A pass
        so few points, about as well as the last look at the others was good;
     2. computes the decision values of all others, block by block: the gap. Only a small one is
        worth computing in doubles;
-    3. takes in those that add most to it, at most as many as there are candidates. What is left
-       out on purpose adds up to less than the gap that is asked for.
+    3. takes in those that add most to it, at most as many as there are candidates, or as a device
+       has room for. What is left out on purpose adds up to less than the gap that is asked for.
 
 Candidates at zero that violate nothing leave, once each: what comes back stays, so passes end. The
 kernel matrix is that of the candidates, whatever the number of points: with most training points
@@ -44,6 +44,8 @@ SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
 # Of the gap that is asked for, what the candidates may have; and what share of the candidates is
 # so little news that the next pass may be the last.
 INSIDE, FEW = 0.5, 0.05
+# Of the candidates, how many may be new where more have no room.
+SOME = 0.1
 # A gap above the first is large, whatever floats do to it; below the second, the next is small.
 ROUGH, NEAR = 1e-2, 0.1
 
@@ -174,16 +176,23 @@ class _Passes:
 
         Returns how many are new for every candidate that was there.
         """
-        order = np.argsort(-shares, kind="stable")
-        left_out = shares.sum() - np.cumsum(shares[order])
         n_inside = int(self.inside.sum())
-        n_new = min(int(np.sum(left_out > enough)) + 1, n_inside)
-        new = order[:n_new][shares[order[:n_new]] > 0.0]
         idle = np.flatnonzero(self.inside & ~self.has_left & ~self.alpha.any(axis=1))
         idle = idle[losses(self.rows.at(idle), self.decision[idle]) == 0.0]
         self.inside[idle], self.has_left[idle] = False, True
+        order = np.argsort(-shares, kind="stable")
+        left_out = shares.sum() - np.cumsum(shares[order])
+        n_new = min(int(np.sum(left_out > enough)) + 1, self._most(n_inside))
+        new = order[:n_new][shares[order[:n_new]] > 0.0]
         self.inside[others[new]] = True
         return len(new) / n_inside
+
+    def _most(self, n_inside: int) -> int:
+        """How many may come in: as many as there were, or as have room, but always some."""
+        if self.field.room is None:
+            return n_inside
+        room = self.field.room - int(self.inside.sum())
+        return min(n_inside, max(room, int(SOME * n_inside)))
 
 
 def solve_growing(

@@ -82,7 +82,8 @@ class _Rounds:
             rows.y, rows.caps, rows.delta, rows.is_max, self.curvature[W],
             self.random_state.permutation(len(W)), threshold, MAX_MOVES_PER_ROW * len(W),
         )  # fmt: skip
-        self.backend.change(W, np.ascontiguousarray(alpha.T))
+        moved = np.any(small.alpha != alpha.T, axis=1)
+        self.backend.change(W[moved], alpha.T[moved])
         self.n_rounds += 1
         self.effort += max(1.0, moves / len(W))
         if 0 < self.backend.newton_every <= self.effort:

@@ -99,7 +99,7 @@ class Backend(Protocol):
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         """Set alpha of some points and add what follows to F, rounded to floats or better.
 
-        Points of the last working set, if there is one: the next one is chosen after it.
+        Of the last working set those that moved.
         """
 
     def newton_step(self, rows: DualRows) -> None:
@@ -129,6 +129,10 @@ class Field(Protocol):
     """
 
     looks_roughly: bool
+
+    @property
+    def room(self) -> int | None:
+        """Of how many points a backend had better be; None if it does not matter."""
 
     def backend(self, points: IntArray) -> Backend:
         """A backend of some points alone; those before it are of no more use."""

@@ -135,11 +135,9 @@ class KernelRows:
         return found
 
     def change(self, points: IntArray, alpha: FloatArray) -> None:
-        difference = alpha - self._alpha[points]
-        moved = np.any(difference != 0.0, axis=1)
+        step = (alpha - self._alpha[points]).astype(self._cache.dtype)
         self._alpha[points] = alpha
-        slots = self._load(points[moved])
-        step = difference[moved].astype(self._cache.dtype)
+        slots = self._load(points)
 
         def update(columns: slice) -> None:
             add_products(self._cache, slots, step, self._F, columns.start, columns.stop)
@@ -240,6 +238,7 @@ class HostField:
 
     # Products of floats take half the time.
     looks_roughly = True
+    room = None
 
     def __init__(
         self, kernel: Kernel, points: Any, n_classes: int, cache_bytes: float, workers: Workers

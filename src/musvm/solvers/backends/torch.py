@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from musvm._input.tensors import FloatArray, IntArray
+from musvm._input.tensors import FloatArray, IntArray, to_host
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
@@ -326,6 +326,12 @@ class DeviceField:
         self._n_classes = n_classes
         self._budget = budget
 
+    @property
+    def room(self) -> int | None:
+        """On a GPU those whose whole kernel matrix it holds: it takes no Newton steps otherwise."""
+        device = self._points.device
+        return int((_free_bytes(device) / 4.0) ** 0.5) if device.type == "cuda" else None
+
     def backend(self, points: IntArray) -> DeviceRows:
         return DeviceRows(self._kernel, self._taken(points), self._n_classes, self._budget)
 
@@ -345,7 +351,7 @@ class DeviceField:
         values = torch.cat(F) if F else self._points.new_zeros((0, self._n_classes))
         y, caps = (like(values, part) for part in (rows.y, rows.caps))
         losses = statement.losses(replace(rows, y=y, caps=caps), values)
-        return losses.cpu().numpy(), values.cpu().numpy()
+        return to_host(losses), to_host(values)
 
     def _indices(self, points: IntArray) -> tuple[Tensor, ...]:
         pieces: tuple[Tensor, ...] = like(self._points, points).split(POINTS_A_LOOK)
@@ -481,6 +487,11 @@ def _free_bytes(device: torch.device) -> float:
     release(device)
     free, _ = torch.cuda.mem_get_info(device)
     return float((1.0 - SPARED) * free)
+
+
+def holds_matrix_of(n_points: int, device: torch.device) -> bool:
+    """Whether a GPU has room for the whole kernel matrix of so many points."""
+    return device.type == "cuda" and 4.0 * n_points**2 <= _free_bytes(device)
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:

@@ -35,7 +35,7 @@ LOOK_EVERY = 10
 # Relative to the mean diagonal of K: what rounding to floats may take from its eigenvalues.
 RIDGE = 1e-6
 # The sample of the preconditioner: at most so many, and one of so many support vectors.
-MAX_SAMPLE, ONE_OF = 2048, 4
+MAX_SAMPLE, ONE_OF = 1024, 4
 # Of the support vectors one in so many says how much the sample does not explain.
 JUDGED = 8
 # Lengths of the step that are tried at the same time, and the next ones where the last is best.
@@ -89,23 +89,25 @@ class _Quick:
     three digits.
     """
 
-    def __init__(self, matrix: Tensor, places: Tensor) -> None:
-        extremes, size = torch.stack(matrix.aminmax()), _aligned(len(places))
+    def __init__(self, matrix: Tensor, places: Tensor | None = None) -> None:
+        w = len(matrix) if places is None else len(places)
+        extremes, size = torch.stack(matrix.aminmax()), _aligned(w)
         self._scale = extremes.abs().max().clamp(min=torch.finfo(matrix.dtype).tiny)
         self._A = torch.zeros((size, size), dtype=torch.float16, device=matrix.device)
         # In pieces: all rows, or a whole quotient, would be one more matrix of floats.
-        for start, part in enumerate(places.split(ROWS_A_PIECE)):
-            rows = slice(start * ROWS_A_PIECE, start * ROWS_A_PIECE + len(part))
-            values = matrix.index_select(0, part).index_select(1, places)
-            self._A[rows, : len(places)] = values.div_(self._scale)
+        for start in range(0, w, ROWS_A_PIECE):
+            rows = slice(start, min(start + ROWS_A_PIECE, w))
+            part = matrix[rows] if places is None else matrix[places[rows]].index_select(1, places)
+            self._A[rows, :w] = part / self._scale
 
     def __call__(self, v: Tensor) -> Tensor:
         w, L = v.shape
         # Sums of a million products stay below the largest half float.
-        size = 16.0 * v.abs().max().clamp(min=torch.finfo(v.dtype).tiny)
-        wide = torch.nn.functional.pad((v / size).T, (0, len(self._A) - w, 0, _aligned(L) - L))
-        image = (wide.half() @ self._A)[:L, :w]
-        return image.T.to(v.dtype).contiguous() * (self._scale * size)
+        size = 16.0 * torch.linalg.vector_norm(v, torch.inf) + torch.finfo(v.dtype).tiny
+        wide = self._A.new_zeros((_aligned(L), len(self._A)))
+        wide[:L, :w] = (v / size).T
+        image = (wide @ self._A)[:L, :w].T
+        return image.to(v.dtype).contiguous() * (self._scale * size)
 
 
 def _aligned(n: int) -> int:
@@ -126,7 +128,7 @@ class SupportMatrix:
     def __init__(self, matrix: Tensor, support: Tensor | None = None, *, quick: bool) -> None:
         self._matrix, self._support = matrix, support
         places = torch.arange(len(matrix), device=matrix.device) if support is None else support
-        self._quick = _Quick(matrix, places) if quick else None
+        self._quick = _Quick(matrix, support) if quick else None
         self._diagonal = matrix.diagonal()[places]
         # The sample of the preconditioner, and its columns.
         w = len(places)
