@@ -113,6 +113,19 @@ def _draw(character: str, count: int, rng: np.random.RandomState) -> np.ndarray:
     return X[rng.permutation(len(X))[:count]]
 
 
+def many_digits(n: int, m: int) -> Sample:
+    """Some of MNIST, and letters of NIST as its universum."""
+    from musvm.datasets import load_mnist
+
+    X, y = load_mnist(data_file("mnist"), return_X_y=True)
+    rows = np.random.RandomState(0).permutation(len(X))[:n]
+    with np.load(data_file("nist_digits_letters.npz")) as archive:
+        is_letter = np.char.isalpha(archive["labels"].astype(str))
+        letters = archive["images28"][is_letter].reshape(-1, 784) / 255.0
+    U = letters[np.random.RandomState(1).permutation(len(letters))[:m]]
+    return Sample(X[rows], y[rows], U)
+
+
 # ---------------------------------------------------------------------------------------------
 # Times
 

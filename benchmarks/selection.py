@@ -33,7 +33,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from _memory import data as synthetic_data
-from _shared import Report, Sample, Table, data_file, traffic_signs
+from _shared import Report, Sample, Table, many_digits, traffic_signs
 from core import gram_matrix, literal_solution
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.search.steps import Steps
@@ -228,19 +228,6 @@ def folds(report: Report, arguments: argparse.Namespace) -> None:
     table.goal("within 4 GB", found["peak"] <= 4.0, f"{found['peak']:.2f} GB")
     table.goal("at most 1.2 times the sum of its fits", ratio <= 1.2, f"{ratio:.2f} times")
     report.add(table)
-
-
-def many_digits(n: int, m: int) -> Sample:
-    """Some of MNIST, and letters of NIST as its universum."""
-    from musvm.datasets import load_mnist
-
-    X, y = load_mnist(data_file("mnist"), return_X_y=True)
-    rows = np.random.RandomState(0).permutation(len(X))[:n]
-    with np.load(data_file("nist_digits_letters.npz")) as archive:
-        is_letter = np.char.isalpha(archive["labels"].astype(str))
-        letters = archive["images28"][is_letter].reshape(-1, 784) / 255.0
-    U = letters[np.random.RandomState(1).permutation(len(letters))[:m]]
-    return Sample(X[rows], y[rows], U)
 
 
 def measure_folds(n: int, m: int) -> dict[str, float]:

@@ -43,7 +43,7 @@ class _Systems:
         self.goes_on = xp.ones_like(self.definite)
 
     def advance(self) -> None:
-        """One iteration. Nothing here waits for a device."""
+        """One iteration. Nothing here waits for a device, to which every operation is a launch."""
         xp = namespace(self.x)
         z = self._precondition(self._residual)
         rz = xp.vecdot(self._residual, z)
@@ -51,15 +51,15 @@ class _Systems:
         self._direction *= _ratio(rz, self._rz, self.goes_on)
         self._direction += z
         self._rz[...] = rz
-        self.definite &= (rz == rz) | ~self.goes_on
-        self.goes_on &= rz > 0.0
         image = self._product(self._direction)
         curvature = xp.vecdot(self._direction, image)
-        self.definite &= (curvature > 0.0) | ~self.goes_on
-        self.goes_on &= curvature > 0.0
+        is_positive = curvature > 0.0
+        # What is not a number is not below 0 either.
+        self.definite &= is_positive | (rz <= 0.0) | ~self.goes_on
+        self.goes_on &= is_positive & (rz > 0.0)
         length = _ratio(rz, curvature, self.goes_on)
-        self.x += length * self._direction
-        self._residual -= length * image
+        _add_multiple(self.x, length, self._direction)
+        _add_multiple(self._residual, -length, image)
         self.goes_on &= xp.vecdot(self._residual, self._residual) > self._target
 
 
@@ -99,4 +99,12 @@ def _ratio(above: Array, below: Array, where: Array) -> Array:
     xp = namespace(above)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = above / below
-    return xp.where(where & xp.isfinite(ratio), ratio, xp.zeros_like(above))[:, None]
+    return xp.where(where & (ratio < xp.inf), ratio, xp.zeros_like(above))[:, None]
+
+
+def _add_multiple(total: Array, factor: Array, values: Array) -> None:
+    """Add factor * values to the total, in place; in one operation on a device."""
+    if type(total) is np.ndarray:
+        total += factor * values
+    else:
+        total.addcmul_(factor, values)

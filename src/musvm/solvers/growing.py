@@ -15,6 +15,7 @@ candidate. A pass
        worth computing in doubles;
     3. takes in those that add most to it, at most as many as there are candidates, or as a device
        has room for. What is left out on purpose adds up to less than the gap that is asked for.
+       Where that may be all, points that nearly add to it come along: one look less, in the end.
 
 Candidates at zero that violate nothing leave, once each: what comes back stays, so passes end. The
 kernel matrix is that of the candidates, whatever the number of points: with most training points
@@ -44,6 +45,9 @@ SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
 # Of the gap that is asked for, what the candidates may have; and what share of the candidates is
 # so little news that the next pass may be the last.
 INSIDE, FEW = 0.5, 0.05
+# Points with margins that many times as large as asked for, or a universum's that much further
+# apart, nearly have a loss; of them so many come along for every candidate.
+NEARLY, ALONG = 1.1, 0.25
 # Of the candidates, how many may be new where more have no room.
 SOME = 0.1
 # A gap above the first is large, whatever floats do to it; below the second, the next is small.
@@ -182,10 +186,22 @@ class _Passes:
         self.inside[idle], self.has_left[idle] = False, True
         order = np.argsort(-shares, kind="stable")
         left_out = shares.sum() - np.cumsum(shares[order])
-        n_new = min(int(np.sum(left_out > enough)) + 1, self._most(n_inside))
+        most = self._most(n_inside)
+        n_new = min(int(np.sum(left_out > enough)) + 1, most)
         new = order[:n_new][shares[order[:n_new]] > 0.0]
         self.inside[others[new]] = True
-        return len(new) / n_inside
+        grown = len(new) / n_inside
+        if grown < FEW:
+            self._take_along(np.flatnonzero(~self.inside), min(most, int(ALONG * n_inside)))
+        return grown
+
+    def _take_along(self, others: IntArray, most: int) -> None:
+        """Take in points that would have the largest losses if they were nearer to their bounds."""
+        rows = self.rows.at(others)
+        factors = np.where(np.arange(len(others)) < rows.n_train, 1.0 / NEARLY, NEARLY)
+        nearly = rows.caps * losses(rows, factors[:, None] * self.decision[others])
+        order = np.argsort(-nearly, kind="stable")[:most]
+        self.inside[others[order[nearly[order] > 0.0]]] = True
 
     def _most(self, n_inside: int) -> int:
         """How many may come in: as many as there were, or as have room, but always some."""

@@ -19,6 +19,7 @@ single numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -29,7 +30,7 @@ from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.problem import DualRows, at_bound
 from musvm.solvers.backends.torch_replay import Replayed
 
-TOL, MAX_ITER = 0.1, 80
+TOL, MAX_ITER = 0.3, 80
 # Iterations between looks at the residual.
 LOOK_EVERY = 10
 # Relative to the mean diagonal of K: what rounding to floats may take from its eigenvalues.
@@ -94,6 +95,7 @@ class _Quick:
         extremes, size = torch.stack(matrix.aminmax()), _aligned(w)
         self._scale = extremes.abs().max().clamp(min=torch.finfo(matrix.dtype).tiny)
         self._A = torch.zeros((size, size), dtype=torch.float16, device=matrix.device)
+        self._wide: Tensor | None = None
         # In pieces: all rows, or a whole quotient, would be one more matrix of floats.
         for start in range(0, w, ROWS_A_PIECE):
             rows = slice(start, min(start + ROWS_A_PIECE, w))
@@ -104,10 +106,11 @@ class _Quick:
         w, L = v.shape
         # Sums of a million products stay below the largest half float.
         size = 16.0 * torch.linalg.vector_norm(v, torch.inf) + torch.finfo(v.dtype).tiny
-        wide = self._A.new_zeros((_aligned(L), len(self._A)))
-        wide[:L, :w] = (v / size).T
-        image = (wide @ self._A)[:L, :w].T
-        return image.to(v.dtype).contiguous() * (self._scale * size)
+        if self._wide is None:
+            self._wide = self._A.new_zeros((_aligned(L), len(self._A)))
+        torch.div(v.T, size, out=self._wide[:L, :w])
+        image = (self._wide @ self._A)[:L, :w]
+        return torch.empty_like(v).copy_(image.T).mul_(self._scale * size)
 
 
 def _aligned(n: int) -> int:
@@ -151,19 +154,20 @@ class SupportMatrix:
         """About the step of `musvm.dual.newton`, by the slopes of the free variables, (w, L)."""
         rhs = -slopes.to(self._matrix.dtype)
         shift = ridge + RIDGE * float(self._diagonal.mean())
-        B, sigma = _nystroem(self._columns, self._sample, self._diagonal, shift)
-        n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
+        B = _nystroem(self._columns, self._sample, self._diagonal, shift)
+        free, shares = _free_and_shares(groups, rhs)
         multiply = self._quick or self._product
 
         def product(v: Tensor) -> Tensor:
             direction = v.view_as(rhs)
-            image = multiply(direction)
-            return (_centred(image, groups, n_free) + shift * direction).view(1, -1)
+            image = _centred(multiply(direction), free, shares)
+            return image.add_(direction, alpha=shift).view(1, -1)
 
+        # Nothing depends on the size of the preconditioner: it is not divided by sigma.
         def precondition(v: Tensor) -> Tensor:
             residual = v.view_as(rhs)
-            unexplained = residual - B @ (B.T @ residual)
-            return _centred(unexplained / sigma, groups, n_free).view(1, -1)
+            unexplained = torch.addmm(residual, B, B.T @ residual, alpha=-1.0)
+            return _centred(unexplained, free, shares).view(1, -1)
 
         found = conjugate_gradients(
             product, precondition, rhs.view(1, -1),
@@ -173,31 +177,29 @@ class SupportMatrix:
         return found.x.view_as(rhs).to(slopes.dtype)
 
 
-def _nystroem(
-    columns: Tensor, sample: Tensor, diagonal: Tensor, shift: float
-) -> tuple[Tensor, float]:
-    """B and sigma above, by K[:, P] and P; B has no columns where K is not positive definite."""
+def _nystroem(columns: Tensor, sample: Tensor, diagonal: Tensor, shift: float) -> Tensor:
+    """B above, by K[:, P] and P; without columns where K is not positive definite."""
     C, diagonal = columns.double(), diagonal.double()
     K_PP = C[sample]
     scale = float(diagonal.abs().mean())
     jitter = RIDGE * scale * torch.eye(len(sample), dtype=C.dtype, device=C.device)
     factor, failed = torch.linalg.cholesky_ex(K_PP + jitter)
     if bool(failed):
-        return columns[:, :0], max(scale, shift)
+        return columns[:, :0]
     judged = C[::JUDGED].T
     explained = torch.linalg.solve_triangular(factor, judged, upper=False).square().sum(0)
     sigma = max(float((diagonal[::JUDGED] - explained).mean()), RIDGE * scale) + shift
     factor, failed = torch.linalg.cholesky_ex(sigma * (K_PP + jitter) + C.T @ C)
     if bool(failed):
-        return columns[:, :0], max(scale, shift)
+        return columns[:, :0]
     B = torch.linalg.solve_triangular(factor, C.T, upper=False).T
-    return B.to(columns.dtype).contiguous(), sigma
+    return B.to(columns.dtype).contiguous()
 
 
 def after_newton_step(rows: DualRows, alpha: Tensor, F: Tensor, support: SupportMatrix) -> Tensor:
     """alpha after a step that leads down, or as it was."""
     face = face_of(rows, alpha)
-    slopes = _centred(_gradient(rows, alpha, F), face.groups)
+    slopes = _centred(_gradient(rows, alpha, F), *_free_and_shares(face.groups, alpha))
     free = sum(mask.sum() for mask in face.groups)
     typical = (slopes.square().sum() / free.clamp(min=1)).sqrt()
     ridge = float(typical / torch.as_tensor(rows.caps).median())
@@ -219,7 +221,7 @@ def _descended(
         changes = moved - alpha
         rises = (changes * (F + 0.5 * support.products(changes))).sum((1, 2))
         dearer = torch.stack([statement.dual_costs(rows, one).sum() for one in moved]) - costs
-        drops = torch.cat([at_last[None], -(rises + dearer)])
+        drops = torch.cat([at_last[None], -(rises + dearer)]).nan_to_num(nan=-torch.inf)
         k = int(drops.argmax())
         if k > 0:
             best, at_last = changes[k - 1], drops[k]
@@ -276,14 +278,16 @@ def _gradient(rows: DualRows, alpha: Tensor, F: Tensor) -> Tensor:
     return g
 
 
-def _centred(
-    values: Tensor, groups: tuple[Tensor, ...], n_free: list[Tensor] | None = None
-) -> Tensor:
+def _free_and_shares(groups: Sequence[Tensor], like: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Masks of groups as numbers, and these divided by how many are free in a row."""
+    free = [mask.to(like.dtype) for mask in groups]
+    return free, [mask / mask.sum(1, keepdim=True).clamp(min=1.0) for mask in free]
+
+
+def _centred(values: Tensor, free: Sequence[Tensor], shares: Sequence[Tensor]) -> Tensor:
     """The values of the free variables less the mean of their group; 0 for all others."""
-    if n_free is None:
-        n_free = [mask.sum(1, keepdim=True).clamp(min=1) for mask in groups]
-    parts = []
-    for mask, count in zip(groups, n_free, strict=True):
-        means = (values * mask).sum(1, keepdim=True) / count
-        parts.append((values - means) * mask)
+    parts = [
+        (values - (values * share).sum(1, keepdim=True)) * mask
+        for mask, share in zip(free, shares, strict=True)
+    ]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
