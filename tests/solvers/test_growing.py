@@ -34,6 +34,7 @@ class Recorded:
     def __init__(self, field) -> None:
         self._field = field
         self.looks_roughly, self.room = field.looks_roughly, field.room
+        self.one_of, self.first_tol = field.one_of, field.first_tol
         self.candidates: list[np.ndarray] = []
         self.roughly: list[bool] = []
 

@@ -36,12 +36,12 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.backends.contract import Field
 from musvm.solvers.working_set import solve_by_working_sets
 
-# The first candidates: so many training points or one of so many, and half as many of the
-# universum.
-FIRST, ONE_OF = 8000, 16
+# The first candidates: so many training points, or one of as many as the field says, and half as
+# many of the universum.
+FIRST = 8000
 # A pass solves for the candidates to this share of the gap that the last look found, beginning
 # with a loose one; what it leaves out on purpose is this share of the gap that is asked for.
-SHARE, FIRST_TOL, LEFT_OUT = 0.1, 5e-2, 0.25
+SHARE, LEFT_OUT = 0.1, 0.25
 # Of the gap that is asked for, what the candidates may have; and what share of the candidates is
 # so little news that the next pass may be the last.
 INSIDE, FEW = 0.5, 0.05
@@ -123,7 +123,7 @@ class _Passes:
     def _first(self) -> BoolArray:
         """A sample of the training points, and one of the universum."""
         n, M = self.rows.n_train, self.rows.n_points
-        size = max(FIRST, n // ONE_OF)
+        size = max(FIRST, n // self.field.one_of)
         training = self.random_state.permutation(n)[:size]
         universum = n + self.random_state.permutation(M - n)[: size // 2]
         chosen = np.zeros(M, dtype=bool)
@@ -192,7 +192,8 @@ class _Passes:
         self.inside[others[new]] = True
         grown = len(new) / n_inside
         if grown < FEW:
-            self._take_along(np.flatnonzero(~self.inside), min(most, int(ALONG * n_inside)))
+            along = min(most - len(new), int(ALONG * n_inside))
+            self._take_along(np.flatnonzero(~self.inside), along)
         return grown
 
     def _take_along(self, others: IntArray, most: int) -> None:
@@ -243,7 +244,7 @@ def solve_growing(
     solve = solve_candidates or by_working_sets(field)
     passes = _Passes(rows, field, solve, alpha, random_state or np.random.RandomState(0))
     history: list[float] = []
-    inner_tol = max(FIRST_TOL, INSIDE * tol)
+    inner_tol = max(field.first_tol, INSIDE * tol)
 
     def note(_: int, gap: float) -> None:
         history.append(max(gap, passes.relative_gap))

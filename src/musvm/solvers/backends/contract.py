@@ -125,10 +125,16 @@ class Backend(Protocol):
 class Field(Protocol):
     """All points of a problem and their kernel, for a solver that holds few of them at a time.
 
-    `looks_roughly` says whether a rough look takes less time than an exact one.
+    Attributes
+    ----------
+    looks_roughly : whether a rough look takes less time than an exact one
+    one_of : of very many training points, one of so many is held from the start
+    first_tol : the relative gap that these are solved to
     """
 
     looks_roughly: bool
+    one_of: int
+    first_tol: float
 
     @property
     def room(self) -> int | None:

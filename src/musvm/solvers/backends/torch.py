@@ -39,7 +39,7 @@ from musvm.solvers.backends.torch_newton import SupportMatrix, after_newton_step
 from musvm.solvers.backends.torch_replay import Replayed
 
 # On a GPU a Newton step is worth so many rounds; it sees to what working sets of this size miss.
-NEWTON_EVERY = 12
+NEWTON_EVERY = 8
 GPU_SIZE = 1500
 # Its rounds are short: descent on the host is what takes the time.
 GPU_LOOSENESS = 0.3
@@ -317,6 +317,8 @@ class DeviceField:
     """All points on a device: a `Field` of `contract.py`; parameters as `DeviceRows`."""
 
     looks_roughly = True
+    # Rounds of more points take little longer, and passes are fewer.
+    one_of, first_tol = 8, 0.3
 
     def __init__(
         self, kernel: Kernel, points: Tensor, n_classes: int, budget: float | None = None
