@@ -170,6 +170,28 @@ def test_what_is_replayed_is_done_again_on_what_is_there_now(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", ["sum", "max"])
+def test_rounds_on_a_gpu_are_recorded(device, loss, monkeypatch):
+    """Whatever waits for the GPU cannot be, and everything would be launched piece by piece."""
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    y, caps = np.argmax(X[:200, :4], axis=1), np.ones(300)
+    backend = DeviceRows(Kernel("rbf", 0.2), torch.as_tensor(X, device=device), 4, 1e9)
+    backend.size, backend.newton_every = 50, 3
+    recorded, proper = [], Replayed.__call__
+
+    def noted(self):
+        result = proper(self)
+        recorded.append(self.is_recorded)
+        return result
+
+    monkeypatch.setattr(Replayed, "__call__", noted)
+    solve_by_working_sets(DualRows(y, 4, caps, 0.1, loss), backend, tol=1e-6, max_iter=20)
+    assert backend._next.is_recorded == (device == "cuda")
+    # All but the first call of each, an ordinary one.
+    assert np.mean(recorded) > 0.8 if device == "cuda" else not any(recorded)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_backend_goes_as_soon_as_nobody_needs_it(device):
     """Kernel matrices are large: none may wait for Python to look for cycles."""
     backend = DeviceRows(KERNELS["rbf"], torch.as_tensor(points(), device=device), 3, 1e9)

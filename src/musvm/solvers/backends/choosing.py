@@ -40,7 +40,8 @@ def next_set(violations: Array, last: Array, stays: Array, size: int) -> tuple[A
     order = order[xp.argsort(xp.astype(stays[order], xp.int8), descending=True, stable=True)]
     kept = last[order[:n_kept]]
     key = xp.asarray(violations, copy=True)
-    key[kept] = -1.0
+    # Not a number of the host's, which a device would wait for.
+    key[kept] = xp.full_like(key[kept], -1.0)
     chosen = xp.concat([kept, _largest(key, size - n_kept)])
     order = xp.argsort(chosen)
     return chosen[order], order >= n_kept

@@ -23,6 +23,8 @@ from musvm.kernels import MAX_ROUNDED_EXPONENT, Kernel, extended, other_side
 
 # Entries of the largest matrix that is computed at a time where blocks will do.
 CHUNK = 2**27
+# Rows that keep a GPU busy where a product has few columns.
+ROWS_OF_A_PRODUCT = 8192
 # gamma |x|^2 up to which 22 bits of the coordinates leave exponents as good as floats do.
 MAX_HALVED_EXPONENT = 16.0
 # Matrices of half floats have a multiple of so many columns.
@@ -94,8 +96,9 @@ class DeviceKernel:
     def roughly_weighted(self, weights: Tensor) -> Tensor:
         """The same over all points z_j, with kernels and sums in floats."""
         weights = weights.float()
-        starts = torch.arange(len(self._left)).split(max(CHUNK // max(len(weights), 1), 1))
-        parts = [self.singles(slice(int(at[0]), int(at[-1]) + 1)) @ weights for at in starts]
+        piece, n = max(CHUNK // max(len(weights), 1), ROWS_OF_A_PRODUCT), len(self._left)
+        starts = range(0, n, piece)
+        parts = [self.singles(slice(at, min(at + piece, n))) @ weights for at in starts]
         return torch.cat(parts).double()
 
     def _exponents(self, left: Tensor, right: Tensor) -> Tensor:

@@ -36,6 +36,10 @@ class Replayed:
         self._graph: Any = None
         self._result: Any = None
 
+    @property
+    def is_recorded(self) -> bool:
+        return self._graph is not None
+
     def __call__(self) -> Any:
         if self._is_ready and not self._is_ordinary and self._graph is None:
             self._record()
