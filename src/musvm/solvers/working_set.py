@@ -92,8 +92,7 @@ class _Rounds:
         return self.backend.survey(self.rows)
 
     def certify(self, _: Survey) -> Survey:
-        alpha, _F = self.backend.solution()
-        self.backend.restart(alpha)
+        self.backend.restart()
         return self.backend.survey(self.rows)
 
     def hidden_gap(self, survey: Survey) -> float:

@@ -111,8 +111,8 @@ class Backend(Protocol):
     def start(self, alpha: FloatArray, decision: FloatArray) -> None:
         """Set all of alpha and F = K alpha, where that is known: from rough looks, if these are."""
 
-    def restart(self, alpha: FloatArray) -> None:
-        """Set all of alpha and compute F = K alpha in doubles.
+    def restart(self, alpha: FloatArray | None = None) -> None:
+        """Set all of alpha, or leave it as it is, and compute F = K alpha in doubles.
 
         What has not changed since the last time may be kept; nothing that was rounded to floats
         may remain.

@@ -152,9 +152,9 @@ class KernelRows:
         # A look may have been rough: nothing is known in doubles.
         self._certified_alpha, self._certified_F = np.zeros_like(alpha), np.zeros_like(decision)
 
-    def restart(self, alpha: FloatArray) -> None:
+    def restart(self, alpha: FloatArray | None = None) -> None:
         # What did not change since the last time is right already.
-        alpha = np.array(alpha, dtype=np.float64, order="C")
+        alpha = np.array(self._alpha if alpha is None else alpha, dtype=np.float64, order="C")
         changed = np.flatnonzero(np.any(alpha != self._certified_alpha, axis=1))
         if len(changed):
             change = alpha[changed] - self._certified_alpha[changed]

@@ -92,7 +92,7 @@ class DeviceRows:
         self.looseness = GPU_LOOSENESS if on_gpu else LOOSENESS
         self.newton_every = NEWTON_EVERY if on_gpu and self._cache.is_whole else 0
         # What K between support vectors may take.
-        self._spare = _free_bytes(self._device) if budget is None else budget
+        self._spare = _unused_bytes(self._device) if budget is None else budget
         self._staging = _Staging(self._device)
         self._problem: tuple[DualRows, DualRows] | None = None
         # The last working set, and what makes a survey and chooses the one after it.
@@ -162,9 +162,10 @@ class DeviceRows:
         self._alpha.copy_(torch.as_tensor(alpha))
         self._F.copy_(torch.as_tensor(decision))
 
-    def restart(self, alpha: FloatArray) -> None:
+    def restart(self, alpha: FloatArray | None = None) -> None:
         # In place: surveys read these tensors.
-        self._alpha.copy_(torch.as_tensor(alpha))
+        if alpha is not None:
+            self._alpha.copy_(torch.as_tensor(alpha))
         support = self._alpha.ne(0.0).any(1).nonzero()[:, 0]
         weights = self._alpha[support]
         self._F.copy_(self._with_room(lambda: self._kernel.weighted(support, weights)))
@@ -332,7 +333,7 @@ class DeviceField:
     def room(self) -> int | None:
         """On a GPU those whose whole kernel matrix it holds: it takes no Newton steps otherwise."""
         device = self._points.device
-        return int((_free_bytes(device) / 4.0) ** 0.5) if device.type == "cuda" else None
+        return int((_unused_bytes(device) / 4.0) ** 0.5) if device.type == "cuda" else None
 
     def backend(self, points: IntArray) -> DeviceRows:
         return DeviceRows(self._kernel, self._taken(points), self._n_classes, self._budget)
@@ -483,17 +484,23 @@ def _rows_on(device: torch.device, n_rows: int, n_points: int) -> Tensor:
 
 
 def _free_bytes(device: torch.device) -> float:
-    """What kernel rows may take of the device's memory."""
+    """What kernel rows may take of the device's memory, once the allocator keeps nothing."""
     if device.type != "cuda":
         raise ValueError("the memory for kernel rows must be given on this device")
     release(device)
+    return _unused_bytes(device)
+
+
+def _unused_bytes(device: torch.device) -> float:
+    """The same with what the allocator keeps, which takes less time to count than to release."""
     free, _ = torch.cuda.mem_get_info(device)
-    return float((1.0 - SPARED) * free)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return float((1.0 - SPARED) * (free + kept))
 
 
 def holds_matrix_of(n_points: int, device: torch.device) -> bool:
     """Whether a GPU has room for the whole kernel matrix of so many points."""
-    return device.type == "cuda" and 4.0 * n_points**2 <= _free_bytes(device)
+    return device.type == "cuda" and 4.0 * n_points**2 <= _unused_bytes(device)
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:
