@@ -99,7 +99,7 @@ def _ratio(above: Array, below: Array, where: Array) -> Array:
     xp = namespace(above)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = above / below
-    return xp.where(where & (ratio < xp.inf), ratio, xp.zeros_like(above))[:, None]
+    return xp.where(where & (xp.abs(ratio) < xp.inf), ratio, xp.zeros_like(above))[:, None]
 
 
 def _add_multiple(total: Array, factor: Array, values: Array) -> None:
