@@ -37,7 +37,7 @@ from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restrictio
 
 # Directions that a round takes: so many, or so many more than are free. With more than MOST_FREE of
 # these nothing is gained.
-MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 4000
+MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 6000
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
