@@ -27,6 +27,7 @@ certified  labels that the certificate covers (their lead exceeds sqrt(2 gap k(x
 Seconds are those of the processor, on one thread of BLAS, of one fit each: other work on the
 machine does not count. Every case is a line of JSON in the log, from which the tables are made; the
 first line, and one wherever another machine or other sources go on, says what it was measured with.
+Of a sample of the cases only the summary is stored.
 """
 
 from __future__ import annotations
@@ -347,18 +348,13 @@ def report_on(log: Path, quick: bool) -> None:
         "away from weights of zero, as with a universum at Delta = 0 in few columns (vowel, "
         "linear), all classes tie, and labels differ for no reason.",
     )
+    is_sample = "cases" in facts(log)
     for name in DATA:
         rows = [line for line in lines if line["data"] == name]
         if not rows:
             continue
-        report = Report(f"convergence-{name}", f"Convergence: {name}", quick=quick)
-        report.machine = facts(log)
-        table = Table(f"{name}, default settings", COLUMNS, "Seconds of one fit on the processor.")
-        for row in rows:
-            table.add(*(row[column] for column in COLUMNS))
-        judge(table, rows)
-        report.add(table)
-        report.store()
+        if not is_sample:
+            _store_cases(name, rows, log, quick)
         seconds = [row["seconds"] for row in rows]
         summary.add(
             name, len(rows), sum(row["converged"] for row in rows), max(seconds),
@@ -366,10 +362,21 @@ def report_on(log: Path, quick: bool) -> None:
             statistics.median(row["seconds"] / (row["peer s"] + 0.1) for row in rows),
             max(row["differ %"] for row in rows if row["differ %"] is not None),
         )  # fmt: skip
-    report = Report("convergence", "Convergence: summary", quick=quick)
+    report = Report(f"convergence{'-sample' * is_sample}", "Convergence: summary", quick=quick)
     report.machine = facts(log)
     judge(summary, lines)
     report.add(summary)
+    report.store()
+
+
+def _store_cases(name: str, rows: list[dict[str, Any]], log: Path, quick: bool) -> None:
+    report = Report(f"convergence-{name}", f"Convergence: {name}", quick=quick)
+    report.machine = facts(log)
+    table = Table(f"{name}, default settings", COLUMNS, "Seconds of one fit on the processor.")
+    for row in rows:
+        table.add(*(row[column] for column in COLUMNS))
+    judge(table, rows)
+    report.add(table)
     report.store()
 
 
