@@ -10,9 +10,10 @@ scaled): being unlike the training points, as images with other pixels set are, 
     outside       half of the universum outside [lo_k, hi_k] in most features k. A class may well be
                   so where there are few features, or few points that make the box
     shrunk        s being the root mean square distance of points from their mean, that of the
-                  universum is below a quarter of that of the training points, and the two means
-                  are more than four times its length apart. Averages vary little as well, around
-                  the mean of the training points; others vary more
+                  universum is below a tenth of that of the training points, and the two means
+                  are more than twenty times its length apart. Averages vary little as well, around
+                  the mean of the training points; so do features that a network has learnt, or
+                  a kernel gives, six or seven times its length away
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SAMPLE = 1000
 # With fewer points or features their range says little about others.
 FEWEST_POINTS, FEWEST_FEATURES = 10, 8
 MOST_FEATURES = 0.6
-SHRUNK, APART = 0.25, 4.0
+SHRUNK, APART = 0.1, 20.0
 # A universum of one point, repeated, has no scale.
 CONSTANT = 1e-9
 
