@@ -128,13 +128,36 @@ def test_tasks_that_are_lost_again_and_again_are_given_up():
     assert n_calls == 1 + MAX_LOSSES
 
 
+def done(tasks) -> list:
+    return [function(*arguments) for function, arguments, _ in tasks]
+
+
 def test_a_result_that_comes_twice_counts_once(monkeypatch):
     """As Dask may send it: done by a worker that died afterwards, and again by another."""
+
+    def twice(tasks):
+        (first, x), second = done(tasks)
+        return iter([(first, x), (first, "again"), second])
+
     with Pool(None) as pool:
-        monkeypatch.setattr(
-            pool, "_parallel", lambda tasks: (pair for pair in [(0, "a"), (0, "b"), (1, "c")])
-        )
-        assert list(pool.run(str, [("x",), ("y",)])) == [(0, "a"), (1, "c")]
+        monkeypatch.setattr(pool, "_parallel", twice)
+        assert list(pool.run(str, [("x",), ("y",)])) == [(0, "x"), (1, "y")]
+        monkeypatch.undo()
+
+
+def test_a_result_of_earlier_tasks_is_not_taken_for_one_of_later_tasks(monkeypatch):
+    """As it may arrive from a worker that was given up."""
+    known: list = []
+
+    def late(tasks):
+        earlier = known.copy()
+        known.extend(done(tasks))
+        return iter(earlier + known[len(earlier) :])
+
+    with Pool(None) as pool:
+        monkeypatch.setattr(pool, "_parallel", late)
+        assert list(pool.run(str, [("a",), ("b",)])) == [(0, "a"), (1, "b")]
+        assert list(pool.run(str, [("x",), ("y",)])) == [(0, "x"), (1, "y")]
         monkeypatch.undo()
 
 

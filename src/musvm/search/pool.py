@@ -32,6 +32,7 @@ class Pool:
             self._parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         except ValueError:  # Ray's workers hand over their results all at once.
             self._parallel = Parallel(n_jobs=n_jobs)
+        self._n_runs = 0
 
     def __enter__(self) -> Pool:
         self._parallel.__enter__()
@@ -45,15 +46,17 @@ class Pool:
     ) -> Iterator[tuple[int, Any]]:
         """(k, function(*arguments[k])) for every k, as soon as it is known.
 
-        A task that was done when its worker died may be done again: the first result counts.
+        A task that was done when its worker died may be done again: the first result counts. One
+        that was given up may still arrive while other tasks run: it is none of theirs.
         """
-        left = dict(enumerate(arguments))
+        self._n_runs += 1
+        this, left = self._n_runs, dict(enumerate(arguments))
         for losses_left in range(MAX_LOSSES, -1, -1):
-            tasks = [delayed(_numbered)(function, k, *args) for k, args in left.items()]
+            tasks = [delayed(_numbered)(function, (this, k), *args) for k, args in left.items()]
             results = self._parallel(tasks)
             try:
-                for k, result in results:
-                    if left.pop(k, None) is not None:
+                for (run, k), result in results:
+                    if run == this and left.pop(k, None) is not None:
                         yield k, result
             except CancelledError:
                 _close(results)
@@ -71,6 +74,8 @@ def _close(results: Any) -> None:
             results.close()
 
 
-def _numbered(function: Callable[..., Any], k: int, *arguments: Any) -> tuple[int, Any]:
+def _numbered(
+    function: Callable[..., Any], number: tuple[int, int], *arguments: Any
+) -> tuple[tuple[int, int], Any]:
     with one_blas_thread():
-        return k, function(*arguments)
+        return number, function(*arguments)
