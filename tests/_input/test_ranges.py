@@ -25,7 +25,6 @@ WRONG = {
     "divided by 16": (lambda U: U / 16, LESS),
     "divided by 255": (lambda U: U / 255, LESS),
     "moved": (lambda U: U + 16, FAR),
-    "by a scaler of its own": (StandardScaler().fit_transform, LESS),
     "sparse": (lambda U: sp.csr_array(U / 16), LESS),
 }
 
