@@ -56,12 +56,8 @@ def test_every_piece_is_visited_once_on_any_number_of_threads():
 
 
 def test_an_error_in_a_piece_reaches_the_caller():
-    with workers() as team:
-        try:
-            team.each(100, lambda part: 1 // 0, piece=10)
-        except ZeroDivisionError:
-            return
-    raise AssertionError("the error was lost")
+    with workers() as team, pytest.raises(ZeroDivisionError):
+        team.each(100, lambda part: 1 // 0, piece=10)
 
 
 def in_threads(n: int, function) -> None:
