@@ -18,13 +18,15 @@ from musvm._input.reading import UNIVERSUM, FitData
 from musvm.universum import random_average, random_noise
 
 FAR = "universum lies far outside the range of X"
-LESS = "universum varies far less than X, and lies apart from it"
+LESS = "universum varies far less than X and lies apart"
+OWN = "universum has mean 0 and deviation 1 in every feature, unlike X"
 
 
 WRONG = {
     "divided by 16": (lambda U: U / 16, LESS),
     "divided by 255": (lambda U: U / 255, LESS),
     "moved": (lambda U: U + 16, FAR),
+    "by a scaler of its own": (StandardScaler().fit_transform, OWN),
     "sparse": (lambda U: sp.csr_array(U / 16), LESS),
 }
 

@@ -1,6 +1,6 @@
 """Whether a universum is on another scale than the training points.
 
-The usual reason is that one of them was scaled and the other not. Three signs of it, none of which
+The usual reason is that one of them was scaled and the other not. Four signs of it, none of which
 the universa of real data show (other classes, averages, noise, of ten data sets, as they are and
 scaled): being unlike the training points, as images with other pixels set are, is none.
 
@@ -14,6 +14,9 @@ scaled): being unlike the training points, as images with other pixels set are, 
                   are more than twenty times its length apart. Averages vary little as well, around
                   the mean of the training points; so do features that a network has learnt, or
                   a kernel gives, six or seven times its length away
+    standardised  every feature of the universum that varies has a mean of nearly 0 and a deviation
+                  of nearly 1, and not every one of the training points has: it got a scaler of its
+                  own
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ SAMPLE = 1000
 FEWEST_POINTS, FEWEST_FEATURES = 10, 8
 MOST_FEATURES = 0.6
 SHRUNK, APART = 0.1, 20.0
+# What a sample of standardised points may be off by.
+NEARLY = 0.15
 # A universum of one point, repeated, has no scale.
 CONSTANT = 1e-9
 
@@ -51,14 +56,12 @@ def warn_if_on_another_scale(data: FitData) -> None:
     points = data.X if len(training) == len(data.codes) else tensors.take(data.X, training)
     U = tensors.take(data.X, _some(universum))
     with np.errstate(over="ignore", invalid="ignore"):
-        is_outside = _is_outside(Excess.of(points, U), len(training))
-        is_shrunk = not is_outside and _is_shrunk(tensors.take(data.X, _some(training)), U)
-    if is_outside:
-        warn_of_data(f"The universum lies far outside the range of X{QUESTION}", "range")
-    elif is_shrunk:
-        warn_of_data(
-            f"The universum varies far less than X, and lies apart from it{QUESTION}", "range"
-        )
+        if _is_outside(Excess.of(points, U), len(training)):
+            found = "lies far outside the range of X"
+        else:
+            found = _other_moments(tensors.take(data.X, _some(training)), U)
+    if found:
+        warn_of_data(f"The universum {found}{QUESTION}", "range")
 
 
 def _some(rows: Any) -> Any:
@@ -113,17 +116,41 @@ def _is_outside(found: Excess, n_points: int) -> bool:
     return float(np.median(found.n_outside)) > MOST_FEATURES * found.n_varying
 
 
-def _is_shrunk(points: Any, U: Any) -> bool:
-    """Whether the universum varies little around another mean than that of the points."""
+def _other_moments(points: Any, U: Any) -> str:
+    """How means and deviations tell of another scale; nothing if they do not."""
     if min(points.shape[0], U.shape[0]) < FEWEST_POINTS:
-        return False
-    (centre, scale), (other, small) = _moments(points), _moments(U)
-    apart = float(np.linalg.norm(centre - other))
-    return bool(CONSTANT * scale < small < SHRUNK * scale and apart > APART * small)
+        return ""
+    of_points, of_universum = Moments.of(points), Moments.of(U)
+    small, scale = of_universum.scale, of_points.scale
+    apart = float(np.linalg.norm(of_points.mean - of_universum.mean))
+    if CONSTANT * scale < small < SHRUNK * scale and apart > APART * small:
+        return "varies far less than X and lies apart"
+    if of_universum.is_standard and not of_points.is_standard:
+        return "has mean 0 and deviation 1 in every feature, unlike X"
+    return ""
 
 
-def _moments(points: Any) -> tuple[FloatArray, float]:
-    """The mean of points, and the root of their mean squared distance from it."""
-    rows = points.toarray() if sp.issparse(points) else tensors.to_host(points)
-    mean = rows.mean(axis=0, dtype=np.float64)
-    return mean, float(np.sqrt(np.square(rows - mean).sum() / len(rows)))
+class Moments(NamedTuple):
+    """The mean and the variance of every feature."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def of(cls, points: Any) -> Moments:
+        rows = points.toarray() if sp.issparse(points) else tensors.to_host(points)
+        mean = rows.mean(axis=0, dtype=np.float64)
+        return cls(mean, np.square(rows - mean).mean(axis=0))
+
+    @property
+    def scale(self) -> float:
+        """The root mean square distance of points from their mean."""
+        return float(np.sqrt(self.variance.sum()))
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether all features that vary are standardised, as far as a sample tells."""
+        varies = self.variance > 0
+        deviation = np.sqrt(self.variance[varies])
+        far = np.maximum(np.abs(self.mean[varies]), np.abs(deviation - 1.0))
+        return bool(varies.sum() >= FEWEST_FEATURES and far.max() < NEARLY)

@@ -96,14 +96,8 @@ _IN_THE_SHELL = (
     (r"its universum had\b", "the universum of the fit had"),
     (r"its classes are\b", "the classes of the fit are"),
     (
-        r"^The universum lies far outside the range of X: was one .*",
-        "the universum lies far outside the range of the training rows; are its columns in the "
-        "same units?",
-    ),
-    (
-        r"^The universum varies far less than X, and lies apart from it: was one .*",
-        "the universum varies far less than the training rows, and lies apart from them; are its "
-        "columns in the same units?",
+        r"^The universum (.*)\bX\b(.*): was one of them scaled .*",
+        r"the universum \1the training rows\2; are its columns in the same units?",
     ),
 )
 
