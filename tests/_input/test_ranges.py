@@ -43,6 +43,14 @@ def test_a_universum_on_another_scale_than_unscaled_points_is_told(mistake, mode
     assert caught[0].filename == __file__
 
 
+def test_a_universum_of_normal_noise_is_not_said_to_have_a_scaler_of_its_own():
+    random = np.random.default_rng(0)
+    points, noise = random.normal(size=(2, 2000, 20))
+    points[:, 0] += 5
+    assert not told(points, noise)
+    assert told(points, StandardScaler().fit_transform(noise))
+
+
 @pytest.mark.parametrize("name", real_data.NAMES)
 def test_sensible_universa_of_real_data_are_not_said_to_be_on_another_scale(name, data_folder):
     """Other classes, one of them alone, averages and noise; as they are, and scaled with X."""

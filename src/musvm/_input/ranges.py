@@ -14,9 +14,9 @@ scaled): being unlike the training points, as images with other pixels set are, 
                   are more than twenty times its length apart. Averages vary little as well, around
                   the mean of the training points; so do features that a network has learnt, or
                   a kernel gives, six or seven times its length away
-    standardised  every feature of the universum that varies has a mean of nearly 0 and a deviation
-                  of nearly 1, and not every one of the training points has: it got a scaler of its
-                  own
+    standardised  every feature of the universum that varies has mean 0 and deviation 1, as a scaler
+                  of its own makes them and no sample of a distribution has, and the training points
+                  are not even nearly so (those of a fold of standardised points are)
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SAMPLE = 1000
 FEWEST_POINTS, FEWEST_FEATURES = 10, 8
 MOST_FEATURES = 0.6
 SHRUNK, APART = 0.1, 20.0
-# What a sample of standardised points may be off by.
-NEARLY = 0.15
+# What standardised points may be off by: all of them, for rounding, and some of them.
+EXACTLY, NEARLY = 1e-4, 0.15
 # A universum of one point, repeated, has no scale.
 CONSTANT = 1e-9
 
@@ -53,15 +53,26 @@ def warn_if_on_another_scale(data: FitData) -> None:
     training, universum = np.flatnonzero(data.is_training), np.flatnonzero(~data.is_training)
     if not len(universum):
         return
-    points = data.X if len(training) == len(data.codes) else tensors.take(data.X, training)
-    U = tensors.take(data.X, _some(universum))
     with np.errstate(over="ignore", invalid="ignore"):
-        if _is_outside(Excess.of(points, U), len(training)):
-            found = "lies far outside the range of X"
-        else:
-            found = _other_moments(tensors.take(data.X, _some(training)), U)
+        found = _sign(data.X, training, universum)
     if found:
         warn_of_data(f"The universum {found}{QUESTION}", "range")
+
+
+def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
+    """What tells of another scale; nothing if nothing does."""
+    points, U = tensors.take(X, training), tensors.take(X, _some(universum))
+    if _is_outside(Excess.of(points, U), len(training)):
+        return "lies far outside the range of X"
+    if min(len(training), len(universum)) < FEWEST_POINTS:
+        return ""
+    of_points, of_universum = Moments.of(tensors.take(X, _some(training))), Moments.of(U)
+    if _is_shrunk(of_universum, of_points):
+        return "varies far less than X and lies apart"
+    seems_so = of_universum.is_standard(NEARLY) and not of_points.is_standard(NEARLY)
+    if seems_so and Moments.of(tensors.take(X, universum)).is_standard(EXACTLY):
+        return "has mean 0 and deviation 1 in every feature, unlike X"
+    return ""
 
 
 def _some(rows: Any) -> Any:
@@ -116,18 +127,11 @@ def _is_outside(found: Excess, n_points: int) -> bool:
     return float(np.median(found.n_outside)) > MOST_FEATURES * found.n_varying
 
 
-def _other_moments(points: Any, U: Any) -> str:
-    """How means and deviations tell of another scale; nothing if they do not."""
-    if min(points.shape[0], U.shape[0]) < FEWEST_POINTS:
-        return ""
-    of_points, of_universum = Moments.of(points), Moments.of(U)
-    small, scale = of_universum.scale, of_points.scale
-    apart = float(np.linalg.norm(of_points.mean - of_universum.mean))
-    if CONSTANT * scale < small < SHRUNK * scale and apart > APART * small:
-        return "varies far less than X and lies apart"
-    if of_universum.is_standard and not of_points.is_standard:
-        return "has mean 0 and deviation 1 in every feature, unlike X"
-    return ""
+def _is_shrunk(universum: Moments, points: Moments) -> bool:
+    """Whether the universum varies far less than the training points, and apart from them."""
+    small, scale = universum.scale, points.scale
+    apart = float(np.linalg.norm(points.mean - universum.mean))
+    return CONSTANT * scale < small < SHRUNK * scale and apart > APART * small
 
 
 class Moments(NamedTuple):
@@ -147,10 +151,9 @@ class Moments(NamedTuple):
         """The root mean square distance of points from their mean."""
         return float(np.sqrt(self.variance.sum()))
 
-    @property
-    def is_standard(self) -> bool:
-        """Whether all features that vary are standardised, as far as a sample tells."""
+    def is_standard(self, tolerance: float) -> bool:
+        """Whether all features that vary have mean 0 and deviation 1, and there are many."""
         varies = self.variance > 0
         deviation = np.sqrt(self.variance[varies])
         far = np.maximum(np.abs(self.mean[varies]), np.abs(deviation - 1.0))
-        return bool(varies.sum() >= FEWEST_FEATURES and far.max() < NEARLY)
+        return bool(varies.sum() >= FEWEST_FEATURES and far.max() < tolerance)
