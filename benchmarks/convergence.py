@@ -394,7 +394,8 @@ def main() -> None:
     arguments = parser.parse_args()
     quick = arguments.quick
     names = tuple(arguments.data or (("iris", "wine") if quick else DATA))
-    log = arguments.log or RESULTS / f"convergence{'-quick' * quick}.jsonl"
+    kind = "-sample" * (arguments.every > 1) + "-quick" * quick
+    log = arguments.log or RESULTS / f"convergence{kind}.jsonl"
     run(names, (1.0, 1e2) if quick else COSTS, arguments.jobs, log, arguments.every)
     report_on(log, quick)
 

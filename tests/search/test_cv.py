@@ -842,20 +842,20 @@ def test_every_entry_of_a_gram_matrix_is_computed_once(criterion):
 
 
 @pytest.mark.parametrize(
-    ("Cs", "delta", "criterion"),
+    ("delta", "criterion"),
     [
-        ([0.1, 10.0], 0.1, "loo-estimate"),  # the most of these, by far
-        ([0.1, 10.0], 0.0, "loo-estimate"),  # where all labels of a universum point are free
-        ([0.1, 10.0], 0.1, "span"),
+        (0.1, "loo-estimate"),  # the most of these, by far
+        (0.0, "loo-estimate"),  # where all labels of a universum point are free
+        (0.1, "span"),
     ],
 )
-def test_memory_of_a_search(Cs, delta, criterion):
+def test_memory_of_a_search(delta, criterion):
     """A quarter of 2 GB for half of 1000 + 1000 points of 10 classes: it grows with the square."""
     random = np.random.default_rng(0)
     y = np.arange(500) % 10
     X, universum = random.normal(size=(2, 500, 20))
     X[np.arange(500), y] += 2
-    search = UniversumSVCCV(Cs, deltas=[delta], criterion=criterion)
+    search = UniversumSVCCV([0.1, 10.0], deltas=[delta], criterion=criterion)
     tracemalloc.start()
     try:
         search.fit(X, y, universum=universum)

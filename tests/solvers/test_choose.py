@@ -324,3 +324,10 @@ def test_all_attempts_together_keep_to_the_rounds_allowed(kernel, max_iter, monk
     model = UniversumSVC(1e4, kernel=kernel, delta=0.0, tol=1e-9, max_iter=max_iter)
     model.fit(X[:120], y[:120], universum=X[120:])
     assert model.n_iter_ <= max_iter
+
+
+def test_a_trial_leaves_interior_points_enough_rounds():
+    """Descent alone would take two hundred rounds, and may try for all sixty."""
+    X, y = load_digits(return_X_y=True)
+    model = UniversumSVC(10.0, kernel="linear", max_iter=60).fit(X / 16, y)
+    assert model.converged_

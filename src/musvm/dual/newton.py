@@ -33,7 +33,7 @@ RIDGE = 1e-11
 DAMPING_DIRECT, DAMPING_CG = 0.01, 1.0
 CG_TOL, CG_MAX_ITER = 1e-2, 40
 # What a step and an iteration cost besides their products, as if it were these: half a millisecond
-# or so. Few right-hand sides at a time are divided by a factor at half the speed of products.
+# or so. Few right-hand sides at a time are divided by a factor at a third of the speed of products.
 STEP_OVERHEAD, ITERATION_OVERHEAD, DIVISION_SLOWDOWN = 1e7, 5e6, 3.0
 
 

@@ -64,6 +64,7 @@ class Pool:
                     raise
             if not left:
                 return
+        raise RuntimeError(f"{len(left)} tasks were run and gave no result")
 
 
 def _close(results: Any) -> None:

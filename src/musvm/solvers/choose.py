@@ -43,6 +43,7 @@ from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
 from musvm.dual.solution import DualSolution, hidden_gap, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
+from musvm.solvers.attempts import Attempts, counted_from, joined
 from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
@@ -68,8 +69,8 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Newton steps on faces get as much work as interior points would cost, within these limits: some
-# hundredths of a second, and half of one. What these cost is known from a factor of the Gram
+# Newton steps on faces get as much work as interior points would cost, within these limits: a tenth
+# of a second, and most of one. What these cost is known from a factor of the Gram
 # matrix, which is cheap for few points.
 LEAST_WORK, MOST_WORK, FEW_POINTS = 2e9, 1.6e10, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -134,11 +135,7 @@ class PointProblem:
         rounding = rounding_of_gap(rows, alpha, self.diagonal)
         sure = relative_gap(rows, gap + rounding, primal) <= tol
         hidden = hidden_gap(rows, alpha, self.diagonal, gap, primal)
-        return replace(
-            solution,
-            converged=solution.converged and sure,
-            hidden_gap=max(solution.hidden_gap, hidden),
-        )
+        return replace(solution, converged=bool(sure), hidden_gap=max(solution.hidden_gap, hidden))
 
     def with_gram(self) -> DualProblem:
         """The problem with its Gram matrix; warns where that is indefinite."""
@@ -219,10 +216,12 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
     rounds = options.pop("max_iter") - solution.n_rounds
     if rounds < 1:
         return solution
+    told = counted_from(solution.n_rounds, options.pop("callback", None))
     smaller = solve_points(
-        problem, tol=(1.0 - SURE) * tol, max_iter=rounds, alpha=solution.alpha, **options
-    )
-    return _joined(solution, problem.doubted(smaller, tol))
+        problem, tol=(1.0 - SURE) * tol, max_iter=rounds, alpha=solution.alpha, callback=told,
+        **options,
+    )  # fmt: skip
+    return joined(solution, problem.doubted(smaller, tol))
 
 
 def _solve_in_memory(
@@ -315,21 +314,17 @@ def _solve_small(
     order: dict[str, Any],
 ) -> DualSolution:
     """With the whole Gram matrix; working sets may try first, and hand their alpha on."""
-    kernel, tried = problem.kernel, None
+    kernel, attempts = problem.kernel, Attempts(**options)
     may_try = kernel.is_psd_by_construction and kernel.name != "linear"
     if may_try and len(problem.rows) >= TRIAL_POINTS and options["tol"] >= TRIAL_TOL:
-        rounds = min(TRIAL_ROUNDS, options["max_iter"])
         with _own_or(team) as team:
             backend = _backend(problem, 1e6 * cache_size, team)
-            tried = solve_by_working_sets(
-                problem.dual, backend, **options | {"max_iter": rounds}, **order
+            attempts.add_anew(
+                solve_by_working_sets, problem.dual, backend, at_most=TRIAL_ROUNDS, **order
             )
-        if tried.converged or rounds == options["max_iter"]:
-            return tried
-        options = options | {"max_iter": options["max_iter"] - tried.n_rounds}
-    alpha = None if tried is None else tried.alpha
-    solution = solve_with_gram(problem.with_gram(), alpha=alpha, **options, **order)
-    return _joined(tried, solution)
+    if not attempts.is_over:
+        attempts.add(solve_with_gram, problem.with_gram(), **order)
+    return attempts.best
 
 
 def _solve_interior(
@@ -349,29 +344,28 @@ def _solve_interior(
                 "solver='interior' needs a kernel matrix that is positive semi-definite: use "
                 "'gram' or 'auto'."
             )
-        return _interior_with_gram(with_gram, Z, team, order=order, **options)
+        attempts = Attempts(**options)
+        _add_interior_and_finish(attempts, with_gram, Z, team, order)
+        return attempts.best
     points = Points(problem.X, problem.rows, team)
     squares = points.squared_norms()
     require_finite(squares)
-    rounds = min(easy_rounds(dual, squares, problem.X.shape[1]), options["max_iter"])
-    tried = None
-    if may_try and rounds:
-        tried = solve_linear(
-            problem.X, problem.rows, dual, team, **options | {"max_iter": rounds}, **order
+    attempts = Attempts(**options)
+    # Interior points must be left with enough to end what a trial began.
+    trial = min(easy_rounds(dual, squares, problem.X.shape[1]), attempts.rounds_left - STEPS)
+    if may_try and trial > 0:
+        attempts.add_anew(solve_linear, problem.X, problem.rows, dual, team, at_most=trial, **order)
+    if not attempts.is_over:
+        attempts.add_anew(
+            solve_interior,
+            principal_factor(problem.X, problem.rows),
+            dual,
+            lambda alpha: points.decision_values(points.weights(alpha), dual.n_classes),
+            team,
         )
-        if tried.converged or rounds == options["max_iter"]:
-            return tried
-        options = options | {"max_iter": options["max_iter"] - tried.n_rounds}
-    solution = solve_interior(
-        principal_factor(problem.X, problem.rows),
-        dual,
-        lambda alpha: points.decision_values(points.weights(alpha), dual.n_classes),
-        team,
-        **options,
-    )
-    if not solution.converged and len(problem.rows) <= GRAM_LIMIT:
-        solution = _finished(problem.with_gram(), solution, options, order)
-    return _joined(tried, solution)
+    if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
+        _finish(attempts, problem.with_gram(), order)
+    return attempts.best
 
 
 def solve_with_gram(
@@ -385,7 +379,7 @@ def solve_with_gram(
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work."""
     order: dict[str, Any] = {"random_state": random_state}
-    attempts = _Attempts({"tol": tol, "max_iter": max_iter, "callback": callback}, alpha)
+    attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
     attempts.add(solve, problem, most_work=patience, **order)
     if not attempts.is_over:
@@ -396,37 +390,7 @@ def solve_with_gram(
     return attempts.best
 
 
-class _Attempts:
-    """Solutions of one problem, each from where the last one was, and the rounds that are left."""
-
-    def __init__(self, options: dict[str, Any], alpha: FloatArray | None) -> None:
-        self.options, self.alpha = options, alpha
-        self._found: list[DualSolution] = []
-
-    @property
-    def best(self) -> DualSolution:
-        return _joined(*self._found)
-
-    @property
-    def is_over(self) -> bool:
-        return self.best.converged or self._rounds_left < 1
-
-    @property
-    def _rounds_left(self) -> int:
-        return int(self.options["max_iter"]) - sum(found.n_rounds for found in self._found)
-
-    def add(self, go_on: Callable[..., DualSolution | None], *args: Any, **more: Any) -> None:
-        """Go on from the last alpha, unless it is over or there is no way."""
-        if self._found and self.is_over:
-            return
-        options = self.options | {"max_iter": self._rounds_left}
-        found = go_on(*args, alpha=self.alpha, **options, **more)
-        if found is not None:
-            self._found.append(found)
-            self.alpha = found.alpha
-
-
-def _add_interior_points(attempts: _Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
+def _add_interior_points(attempts: Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less."""
     Z = pivoted_cholesky(problem.gram)
     if Z is None:
@@ -438,10 +402,10 @@ def _add_interior_points(attempts: _Attempts, problem: DualProblem, order: dict[
         attempts.add(solve, problem, most_work=min(work, MOST_WORK), **order)
     if work > WORK_IN_PLAY:
         in_play = PLAY_SHARE * work if may_take_all else np.inf
-        attempts.add(solve_in_play, problem, most_work=in_play, **order)
-        attempts.add(solve, problem, most_work=work, **order)
+        if attempts.add(solve_in_play, problem, most_work=in_play, **order):
+            attempts.add(solve, problem, most_work=work, **order)
     if may_take_all:
-        attempts.add(_interior_with_gram, problem, Z, Workers(), order=order)
+        _add_interior_and_finish(attempts, problem, Z, Workers(), order)
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
@@ -450,50 +414,18 @@ def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
     return STEPS * (0.5 * n_points * equations**2 + equations**3 / 3.0)
 
 
-def _interior_with_gram(
-    problem: DualProblem,
-    Z: FloatArray,
-    team: Workers,
-    *,
-    order: dict[str, Any],
-    alpha: FloatArray | None = None,
-    **options: Any,
-) -> DualSolution:
-    """By interior points with a factor of the Gram matrix; Newton steps finish the rest.
-
-    It begins where it always does: `alpha` is for those who can use it.
-    """
-    solution = solve_interior(Z, problem.rows, lambda alpha: problem.gram @ alpha, team, **options)
-    return solution if solution.converged else _finished(problem, solution, options, order)
+def _add_interior_and_finish(
+    attempts: Attempts, problem: DualProblem, Z: FloatArray, team: Workers, order: dict[str, Any]
+) -> None:
+    """By interior points with a factor of the Gram matrix; Newton steps finish the rest."""
+    attempts.add_anew(solve_interior, Z, problem.rows, lambda alpha: problem.gram @ alpha, team)
+    _finish(attempts, problem, order)
 
 
-def _finished(
-    problem: DualProblem, found: DualSolution, options: dict[str, Any], order: dict[str, Any]
-) -> DualSolution:
-    """Go on from a solution with Newton steps, for some rounds; the better of both."""
-    rounds = min(LAST_ROUNDS, options["max_iter"] - found.n_rounds)
-    if rounds < 1:
-        return found
-    final = solve(
-        problem, alpha=found.alpha, known_hidden=found.hidden_gap,
-        **options | {"max_iter": rounds}, **order,
-    )  # fmt: skip
-    return _joined(found, final)
-
-
-def _joined(*solutions: DualSolution | None) -> DualSolution:
-    """The best of some solutions, with the rounds of all.
-
-    Far from the optimum relative gaps are infinite; the gap itself still says which is better.
-    """
-    found = [solution for solution in solutions if solution is not None]
-    best = min(reversed(found), key=lambda solution: (solution.relative_gap, solution.gap))
-    return replace(
-        best,
-        n_rounds=sum(solution.n_rounds for solution in found),
-        history=[gap for solution in found for gap in solution.history],
-        hidden_gap=max(solution.hidden_gap for solution in found),
-    )
+def _finish(attempts: Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
+    """Newton steps where rounding ended interior points, for some rounds."""
+    hidden = attempts.best.hidden_gap
+    attempts.add(solve, problem, at_most=LAST_ROUNDS, known_hidden=hidden, **order)
 
 
 def easy_rounds(rows: DualRows, squares: FloatArray, n_columns: int) -> int:
@@ -562,9 +494,11 @@ def _grows(problem: PointProblem) -> bool:
         return False
     if not is_tensor(problem.X):
         return True
-    from musvm.solvers.backends.torch import holds_matrix_of
-
-    return not holds_matrix_of(n_points, problem.X.device)
+    device = problem.X.device
+    if device.type != "cuda":
+        return True
+    matrices = shared_matrices(problem.X) if problem.matrices is None else problem.matrices
+    return bool(n_points > matrices.most_points(device))
 
 
 def _field(problem: PointProblem, cache_bytes: float, team: Workers) -> Field:

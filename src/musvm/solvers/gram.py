@@ -49,7 +49,7 @@ MAX_HALVINGS = 6
 SUFFICIENT = 0.01
 # What a small step costs besides its products, as if it were these: a fraction of a millisecond.
 OVERHEAD = 5e6
-# What steps that are cut off may cost in all: so many sweeps, or a few milliseconds.
+# What steps that are cut off may cost in all: so many sweeps, or some hundredths of a second.
 SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 4e8
 
 
@@ -124,10 +124,10 @@ class _Solver:
         return self.state(alpha)
 
     def descend(self, state: _State, n_sweeps: int) -> _State:
-        """As many moves in place as n_sweeps sweeps would make, at most, or until the gap closes.
+        """As many moves in place as n_sweeps sweeps would make, or until the gap closes.
 
-        In stages, each of which leaves a tenth of the violations: where descent converges fast
-        it is not interrupted.
+        In stages, each of which leaves a tenth of the violations. Where the rate of the last one
+        says that as many moves again would close the gap, they are made, up to MORE_CHANCES times.
         """
         rows = self.rows
         kind = rows.y, rows.caps, rows.delta, rows.is_max

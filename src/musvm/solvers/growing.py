@@ -206,10 +206,10 @@ class _Passes:
 
     def _most(self, n_inside: int) -> int:
         """How many may come in: as many as there were, or as have room, but always some."""
-        if self.field.room is None:
+        room = self.field.room
+        if room is None:
             return n_inside
-        room = self.field.room - int(self.inside.sum())
-        return min(n_inside, max(room, int(SOME * n_inside)))
+        return min(n_inside, max(room - int(self.inside.sum()), int(SOME * n_inside)))
 
 
 def solve_growing(
@@ -246,13 +246,14 @@ def solve_growing(
     history: list[float] = []
     inner_tol = max(field.first_tol, INSIDE * tol)
 
-    def note(_: int, gap: float) -> None:
-        history.append(max(gap, passes.relative_gap))
+    def tell(n_rounds: int, gap: float) -> None:
         if callback is not None:
-            callback(len(history), history[-1])
+            callback(len(history) + n_rounds, max(gap, passes.relative_gap))
 
     while True:
-        found = passes.solve(inner_tol, max_iter - len(history), note)
+        last = passes.relative_gap
+        found = passes.solve(inner_tol, max_iter - len(history), tell)
+        history += [max(gap, last) for gap in found.history[: found.n_rounds]]
         # Candidates that are given up before their rounds are over have met rounding.
         is_last = not found.converged or len(history) >= max_iter
         others, shares = passes.look(found, tol, is_last=is_last)

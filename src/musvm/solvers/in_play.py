@@ -183,39 +183,37 @@ def solve_in_play(
     """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
 
     Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
-    followed. None begins after interior points took `most_work` operations. It ends early where
+    followed. No round begins after interior points took `most_work` operations. It ends early where
     they no longer lower D: rounding is in their way.
     """
     if problem.rows.is_max:
         return None
-    best, history, goes_on = solution_of(problem, alpha, tol=tol), [np.inf], True
+    best, goes_on = solution_of(problem, alpha, tol=tol), True
+    history: list[float] = []
     work = 0.0
-
-    def n_done() -> int:
-        return len(history) - 1
 
     def report(n_rounds: int, gap: float) -> None:
         if callback is not None:
-            callback(n_done() + n_rounds, gap)
+            callback(len(history) + n_rounds, gap)
 
-    while goes_on and not best.converged and n_done() < max_iter and work <= most_work:
-        found = _round(problem, best, tol, max_iter - n_done())
+    while goes_on and not best.converged and len(history) < max_iter and work <= most_work:
+        found = _round(problem, best, tol, max_iter - len(history))
         if found is None:
             break
         best, goes_on = found.best, found.is_new
         work += found.work
         history += found.n_steps * [best.relative_gap]
-        if not best.converged and n_done() < max_iter:
+        if not best.converged and len(history) < max_iter:
             best = solve(
-                problem, alpha=best.alpha, tol=tol, max_iter=max_iter - n_done(),
+                problem, alpha=best.alpha, tol=tol, max_iter=max_iter - len(history),
                 most_work=max(FINISH_WORK, FINISH_SHARE * found.work),
                 random_state=random_state, callback=report,
             )  # fmt: skip
             history += best.history
         report(0, best.relative_gap)
-    if not n_done():
+    if not history:
         return None
-    return replace(best, n_rounds=n_done(), history=history[1:])
+    return replace(best, n_rounds=len(history), history=history)
 
 
 class _Round(NamedTuple):

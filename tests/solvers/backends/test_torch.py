@@ -269,3 +269,14 @@ def test_a_cache_that_cannot_shrink_says_so(monkeypatch):
     monkeypatch.setattr(torch_backend._Cache, "between", full)
     with pytest.raises(MemoryError, match="use fewer points"):
         backend.kernel_between(np.arange(10))
+
+
+def test_kept_matrices_are_no_obstacle_to_a_whole_one(monkeypatch):
+    """What they take is free for the matrix of another problem, or is the one asked for."""
+    free = 4.0 * 100**2
+    monkeypatch.setattr(torch_backend, "_unused_bytes", lambda _: free)
+    X, matrices = torch.as_tensor(points()), torch_backend.KeptMatrices()
+    assert matrices.most_points(X.device) == 100
+    matrices.cache("mine", KERNELS["rbf"], X, 1e9)
+    kept = (1.0 - torch_backend.SPARED) * 4.0 * len(X) ** 2
+    assert matrices.most_points(X.device) == int(((free + kept) / 4.0) ** 0.5) > 100

@@ -8,7 +8,7 @@ wait for it, while the host leaves out what violates nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,3 +54,21 @@ def _largest(key: Array, k: int) -> Any:
         return key.float().topk(k, sorted=False).indices
     places = np.argpartition(-key, k - 1)[:k] if k else np.empty(0, dtype=np.intp)
     return places[key[places] > 0.0]
+
+
+class LastSet(NamedTuple):
+    """A working set: its rows, which of them were new, and whether its number is odd."""
+
+    points: Array
+    is_new: Array
+    is_odd: Array
+
+    @classmethod
+    def first(cls, points: Array) -> LastSet:
+        xp = namespace(points)
+        is_new = xp.ones_like(points, dtype=xp.bool)
+        return cls(points, is_new, xp.any(is_new))
+
+    def next(self, violations: Array, size: int) -> tuple[Array, Array]:
+        """The next rows, ascending, and which of them are new: new ones stay every other round."""
+        return next_set(violations, self.points, self.is_new & self.is_odd, size)

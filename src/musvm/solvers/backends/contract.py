@@ -39,8 +39,8 @@ class SmallProblem:
     Attributes
     ----------
     points : (w,) its rows, ascending
-    alpha, F : (w, L)
-    gram : (w, w) K between them, floats or doubles; until the next working set
+    alpha, F : (w, L); until the next survey
+    gram : (w, w) K between them, floats or doubles; until the next survey
     worst : the worst of their violations
     """
 
@@ -90,16 +90,10 @@ class Backend(Protocol):
         `random_state` breaks ties of the first one.
         """
 
-    def kernel_between(self, points: IntArray) -> Any:
-        """K between some points, (w, w) floats or doubles, w <= size; until the next call."""
-
-    def state_of(self, points: IntArray) -> tuple[FloatArray, FloatArray]:
-        """alpha and F of some points, (w, L) each; copies."""
-
     def change(self, points: IntArray, alpha: FloatArray) -> None:
         """Set alpha of some points and add what follows to F, rounded to floats or better.
 
-        Of the last working set those that moved.
+        The points are rows of the last working set, those that moved.
         """
 
     def newton_step(self, rows: DualRows) -> None:

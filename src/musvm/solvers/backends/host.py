@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from sklearn import config_context
 
 from musvm._input.streams import pieces_of
-from musvm._input.tensors import BoolArray, FloatArray, IntArray
+from musvm._input.tensors import FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.kernels import CHUNK, Kernel, extended, other_side, raise_to, require_finite
 from musvm.solvers._descent import add_products, violations
 from musvm.solvers.backends.cache import Slots
-from musvm.solvers.backends.choosing import first_set, next_set
+from musvm.solvers.backends.choosing import LastSet, first_set
 from musvm.solvers.backends.contract import (
     LOOSENESS,
     MIN_ROWS,
@@ -88,9 +88,7 @@ class KernelRows:
         self._F = np.zeros((M, n_classes))
         self._certified_alpha, self._certified_F = self._alpha.copy(), self._F.copy()
         self._violations = np.zeros(M)
-        # The last working set, which of it was new, and whether its number is odd.
-        self._last: tuple[IntArray, BoolArray] | None = None
-        self._is_odd = False
+        self._last: LastSet | None = None
         n_slots = min(max(int(cache_bytes // (dtype.itemsize * M)), MIN_ROWS), M)
         self.size = min(n_slots, SIZE)
         # Memory is taken only as rows are written.
@@ -110,12 +108,10 @@ class KernelRows:
         size = min(self.size, len(self._alpha))
         if self._last is None:
             points = first_set(self._violations, size, random_state.random_sample(len(self._alpha)))
-            is_new = np.ones(len(points), dtype=bool)
+            self._last = LastSet.first(points)
         else:
-            last, was_new = self._last
-            # What is new stays in every other round.
-            points, is_new = next_set(self._violations, last, was_new & self._is_odd, size)
-        self._last, self._is_odd = (points, is_new), not self._is_odd
+            points, is_new = self._last.next(self._violations, size)
+            self._last = LastSet(points, is_new, ~self._last.is_odd)
         worst = float(self._violations[points].max())
         return SmallProblem(points, *self.state_of(points), self.kernel_between(points), worst)
 

@@ -3,10 +3,10 @@
 The kernel matrix is held in floats: all of it where it fits the memory that is free, computed once,
 in row blocks; otherwise a cache of rows (`cache.py`). alpha and F are held in doubles; violations
 and gap are computed and working sets are chosen there. A round waits for the device once, for gap,
-W, K_WW, alpha_W and F_W; the host descends, and sends alpha_W back. Descent takes one row after
-another: a core of the host does that faster than a block of threads of a GPU. Every few rounds a
-GPU takes a Newton step (`torch_newton.py`) of all support vectors with free labels, where it holds
-the whole matrix and has room for that between them.
+W, alpha_W, F_W and, where all of K is there, K_WW; the host descends, and sends alpha_W back.
+Descent takes one row after another: a core of the host does that faster than a block of threads of
+a GPU. Every few rounds a GPU takes a Newton step (`torch_newton.py`) of all support vectors with
+free labels, where it holds the whole matrix and has room for that between them.
 
 Memory: what the allocator keeps of earlier work is released before rows are counted, part of what
 is free is left to others, and where an allocation fails all the same, because another process was
@@ -32,7 +32,7 @@ from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.kernels import Kernel
 from musvm.solvers.backends.cache import Slots
-from musvm.solvers.backends.choosing import first_set, next_set
+from musvm.solvers.backends.choosing import LastSet, first_set
 from musvm.solvers.backends.contract import LOOSENESS, MIN_ROWS, SIZE, SmallProblem, Survey
 from musvm.solvers.backends.torch_kernel import CHUNK, DeviceKernel, like
 from musvm.solvers.backends.torch_newton import SupportMatrix, after_newton_step
@@ -47,11 +47,12 @@ GPU_LOOSENESS = 0.3
 SPARED = 0.4
 # Rows that are copied at a time; changes of more than one in so many rows copy none.
 ROWS_A_PIECE, MANY = 2048, 4
-# Where more than one of so many points are support vectors, a Newton step multiplies by all of K.
+# Where more than one of so many points are support vectors, a Newton step copies nothing of K in
+# floats, and judges its length with all of it.
 MOST = 2
-# What it takes for every pair of them: half floats, and floats where they are copied.
+# Bytes that it takes for every pair of support vectors: half floats, and floats where it copies.
 BYTES_IN_PLACE, BYTES_OF_A_COPY = 2.0, 6.0
-# That goes back to the device, and is not kept for later, from this size on.
+# From this size on the memory of a Newton step is given back to the device, not kept for later.
 KEPT_BYTES = 6e9
 # Points of which a look copies the features at a time.
 POINTS_A_LOOK = 2**16
@@ -96,7 +97,7 @@ class DeviceRows:
         self._staging = _Staging(self._device)
         self._problem: tuple[DualRows, DualRows] | None = None
         # The last working set, and what makes a survey and chooses the one after it.
-        self._last: _LastSet | None = None
+        self._last: LastSet | None = None
         self._next: Replayed | None = None
         self._found: _Found | None = None
 
@@ -114,10 +115,10 @@ class DeviceRows:
         if self._last is None or found.chosen is None:
             ties = like(self._alpha, random_state.random_sample(M))
             points = first_set(found.violations, min(self.size, M), ties)
-            self._last = _LastSet.first(points)
+            self._last = LastSet.first(points)
             W, worst = points.cpu().numpy(), found.violations[points].max()
             return SmallProblem(W, *self.state_of(W), self.kernel_between(W), float(worst))
-        self._last.follow(*found.chosen)
+        _follow(self._last, *found.chosen)
         numbers, points, alpha, F = _unpacked(found.values, L)
         W = points.astype(np.intp)
         gram = self.kernel_between(W) if found.gram is None else found.gram
@@ -244,23 +245,11 @@ class _Found(NamedTuple):
     gram: Any = None
 
 
-class _LastSet(NamedTuple):
-    """A working set on the device: tensors that stay where they are."""
-
-    points: Tensor
-    is_new: Tensor
-    is_odd: Tensor
-
-    @classmethod
-    def first(cls, points: Tensor) -> _LastSet:
-        is_new = torch.ones_like(points, dtype=torch.bool)
-        return cls(points, is_new, is_new.any())
-
-    def follow(self, points: Tensor, is_new: Tensor) -> None:
-        """Be the next one."""
-        self.points.copy_(points)
-        self.is_new.copy_(is_new)
-        self.is_odd.logical_not_()
+def _follow(last: LastSet, points: Tensor, is_new: Tensor) -> None:
+    """Make the last working set the next one, in tensors that stay where they are."""
+    last.points.copy_(points)
+    last.is_new.copy_(is_new)
+    last.is_odd.logical_not_()
 
 
 def _survey_of(problem: DualRows, alpha: Tensor, F: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,13 +260,11 @@ def _survey_of(problem: DualRows, alpha: Tensor, F: Tensor) -> tuple[Tensor, Ten
 
 
 def _survey_and_choose(
-    problem: DualRows, alpha: Tensor, F: Tensor, last: _LastSet, cache: _Cache | None
+    problem: DualRows, alpha: Tensor, F: Tensor, last: LastSet, cache: _Cache | None
 ) -> tuple[Any, ...]:
     """Violations, the next working set, what `_unpacked` takes apart and, with all of K, K_WW."""
     violations, numbers = _survey_of(problem, alpha, F)
-    # What is new stays in every other round.
-    stays, size = last.is_new & last.is_odd, len(last.points)
-    W, is_new = next_set(violations, last.points, stays, size)
+    W, is_new = last.next(violations, len(last.points))
     parts = numbers, violations[W].max()[None], W.double(), alpha[W].view(-1), F[W].view(-1)
     gram = () if cache is None else (cache.between(W),)
     return violations, (W, is_new), torch.cat(parts), *gram
@@ -333,7 +320,7 @@ class DeviceField:
     def room(self) -> int | None:
         """On a GPU those whose whole kernel matrix it holds: it takes no Newton steps otherwise."""
         device = self._points.device
-        return int((_unused_bytes(device) / 4.0) ** 0.5) if device.type == "cuda" else None
+        return KeptMatrices().most_points(device) if device.type == "cuda" else None
 
     def backend(self, points: IntArray) -> DeviceRows:
         return DeviceRows(self._kernel, self._taken(points), self._n_classes, self._budget)
@@ -455,6 +442,11 @@ class KeptMatrices:
             self._caches[name] = found
         return found
 
+    def most_points(self, device: torch.device) -> int:
+        """Of how many points a GPU holds the whole matrix, once those kept make way."""
+        kept = sum(4.0 * cache.n_slots**2 for cache in self._caches.values())
+        return int(((_unused_bytes(device) + (1.0 - SPARED) * kept) / 4.0) ** 0.5)
+
     def _room(self, n_bytes: float, device: torch.device, budget: float | None) -> float:
         """Bytes for one more matrix; as few as need be of those kept make way for it."""
         while True:
@@ -496,11 +488,6 @@ def _unused_bytes(device: torch.device) -> float:
     free, _ = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return float((1.0 - SPARED) * (free + kept))
-
-
-def holds_matrix_of(n_points: int, device: torch.device) -> bool:
-    """Whether a GPU has room for the whole kernel matrix of so many points."""
-    return device.type == "cuda" and 4.0 * n_points**2 <= _unused_bytes(device)
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:

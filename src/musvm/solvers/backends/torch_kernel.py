@@ -27,7 +27,7 @@ CHUNK = 2**27
 ROWS_OF_A_PRODUCT = 8192
 # gamma |x|^2 up to which 22 bits of the coordinates leave exponents as good as floats do.
 MAX_HALVED_EXPONENT = 16.0
-# Matrices of half floats have a multiple of so many columns.
+# Matrices of half floats have a multiple of so many rows and columns.
 ALIGNED = 8
 
 
@@ -137,7 +137,13 @@ def in_halves(extended: Tensor, *, swapped: bool = False) -> Tensor:
     ones = torch.ones_like(norms)
     sides = (high, rest, high, norms, ones) if swapped else (high, high, rest, ones, norms)
     joined = torch.cat(sides, 1)
-    return torch.nn.functional.pad(joined, (0, -joined.shape[1] % ALIGNED)).contiguous()
+    width = joined.shape[1]
+    return torch.nn.functional.pad(joined, (0, aligned(width) - width)).contiguous()
+
+
+def aligned(n: int) -> int:
+    """The next multiple of ALIGNED."""
+    return -(-n // ALIGNED) * ALIGNED
 
 
 def _halved(values: Tensor, n_parts: int) -> list[Tensor]:

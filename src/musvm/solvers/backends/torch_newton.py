@@ -28,6 +28,7 @@ from torch import Tensor
 from musvm.dual import problem as statement
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.problem import DualRows, at_bound
+from musvm.solvers.backends.torch_kernel import aligned
 from musvm.solvers.backends.torch_replay import Replayed
 
 TOL, MAX_ITER = 0.3, 80
@@ -41,8 +42,6 @@ MAX_SAMPLE, ONE_OF = 1024, 4
 JUDGED = 8
 # Lengths of the step that are tried at the same time, and the next ones where the last is best.
 LENGTHS = ((1.0, 0.5, 0.25), (0.125, 0.0625, 0.03125, 0.015625))
-# Matrices of half floats have a multiple of so many rows and columns.
-ALIGNED = 8
 # Rows that are rounded at a time.
 ROWS_A_PIECE = 1024
 
@@ -85,14 +84,13 @@ def face_of(rows: DualRows, alpha: Tensor) -> TensorFace:
 class _Quick:
     """Products with a symmetric matrix whose entries are rounded to half floats.
 
-    Half the bytes, and a GPU's units for small matrices. These want rows of a multiple of ALIGNED
-    entries, and take three times as long without. Directions of conjugate gradients can do with
-    three digits.
+    Half the bytes, and a GPU's units for small matrices. These want `aligned` rows, and take
+    three times as long without. Directions of conjugate gradients can do with three digits.
     """
 
     def __init__(self, matrix: Tensor, places: Tensor | None = None) -> None:
         w = len(matrix) if places is None else len(places)
-        extremes, size = torch.stack(matrix.aminmax()), _aligned(w)
+        extremes, size = torch.stack(matrix.aminmax()), aligned(w)
         self._scale = extremes.abs().max().clamp(min=torch.finfo(matrix.dtype).tiny)
         self._A = torch.zeros((size, size), dtype=torch.float16, device=matrix.device)
         self._wide: Tensor | None = None
@@ -107,14 +105,10 @@ class _Quick:
         # Sums of a million products stay below the largest half float.
         size = 16.0 * torch.linalg.vector_norm(v, torch.inf) + torch.finfo(v.dtype).tiny
         if self._wide is None:
-            self._wide = self._A.new_zeros((_aligned(L), len(self._A)))
+            self._wide = self._A.new_zeros((aligned(L), len(self._A)))
         torch.div(v.T, size, out=self._wide[:L, :w])
         image = (self._wide @ self._A)[:L, :w]
         return torch.empty_like(v).copy_(image.T).mul_(self._scale * size)
-
-
-def _aligned(n: int) -> int:
-    return -(-n // ALIGNED) * ALIGNED
 
 
 class SupportMatrix:

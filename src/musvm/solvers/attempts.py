@@ -1,0 +1,107 @@
+"""Several ways to solve one problem, one after the other, within one number of rounds.
+
+Each goes on from the best alpha so far, or begins where it always does, and is left out once the
+tolerance is reached or all rounds are over. What is told of them counts the rounds of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from musvm._input.tensors import FloatArray
+from musvm.dual.solution import DualSolution
+
+Callback = Callable[[int, float], None]
+"""Called with the number of rounds done and the relative gap after each."""
+
+
+class Attempts:
+    """Solutions of one problem, and the rounds that are left.
+
+    Parameters
+    ----------
+    tol : the relative gap that all of them are to reach
+    max_iter : rounds of all together
+    callback : of all together
+    alpha : (M, L) where the first begins, if it can; None for where it always does
+    """
+
+    def __init__(
+        self,
+        *,
+        tol: float,
+        max_iter: int,
+        callback: Callback | None = None,
+        alpha: FloatArray | None = None,
+    ) -> None:
+        self._tol, self._max_iter, self._callback = tol, max_iter, callback
+        self._alpha = alpha
+        self._found: list[DualSolution] = []
+
+    @property
+    def best(self) -> DualSolution:
+        return joined(*self._found)
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self._found) and (self.best.converged or self.rounds_left < 1)
+
+    @property
+    def rounds_left(self) -> int:
+        return self._max_iter - self._n_done
+
+    @property
+    def _n_done(self) -> int:
+        return sum(found.n_rounds for found in self._found)
+
+    def add(
+        self,
+        go_on: Callable[..., DualSolution | None],
+        *args: Any,
+        at_most: int | None = None,
+        **more: Any,
+    ) -> bool:
+        """Go on from the best alpha, for some of the rounds; whether there was a way to."""
+        alpha = self.best.alpha if self._found else self._alpha
+        return self.add_anew(go_on, *args, at_most=at_most, alpha=alpha, **more)
+
+    def add_anew(
+        self,
+        begin: Callable[..., DualSolution | None],
+        *args: Any,
+        at_most: int | None = None,
+        **more: Any,
+    ) -> bool:
+        """Begin from nothing, for some of the rounds that are left or all of them."""
+        if self.is_over:
+            return False
+        rounds = self.rounds_left if at_most is None else min(at_most, self.rounds_left)
+        told = counted_from(self._n_done, self._callback)
+        found = begin(*args, tol=self._tol, max_iter=rounds, callback=told, **more)
+        if found is None:
+            return False
+        self._found.append(found)
+        return True
+
+
+def counted_from(n_done: int, callback: Callback | None) -> Callback | None:
+    """A callback for rounds that follow others."""
+    if callback is None or n_done == 0:
+        return callback
+    return lambda n_rounds, gap: callback(n_done + n_rounds, gap)
+
+
+def joined(*solutions: DualSolution) -> DualSolution:
+    """The best of some solutions, with the rounds of all.
+
+    Far from the optimum relative gaps are infinite; the gap itself still says which is better.
+    """
+    best = min(reversed(solutions), key=lambda solution: (solution.relative_gap, solution.gap))
+    return replace(
+        best,
+        n_rounds=sum(solution.n_rounds for solution in solutions),
+        history=[gap for solution in solutions for gap in solution.history],
+        hidden_gap=max(solution.hidden_gap for solution in solutions),
+    )

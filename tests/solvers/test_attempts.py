@@ -1,0 +1,54 @@
+"""Attempts go on from the best of those before, and their rounds are counted together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from musvm.dual.solution import DualSolution
+from musvm.solvers.attempts import Attempts
+
+
+def ending_at(gap: float, n_rounds: int):
+    """A solver that makes up to so many rounds and ends at this gap; its alpha is that gap."""
+
+    def solve(*, tol, max_iter, callback, alpha=None, seen=None):
+        if seen is not None:
+            seen.append(alpha if alpha is None else float(alpha[0, 0]))
+        done = min(n_rounds, max_iter)
+        for k in range(done):
+            callback(k + 1, gap)
+        values = np.full((1, 1), gap)
+        return DualSolution(
+            1.0, gap, gap, done, gap <= tol, alpha=values, decision=values, history=done * [gap]
+        )
+
+    return solve
+
+
+def test_each_goes_on_from_the_best_and_not_from_the_last():
+    seen, attempts = [], Attempts(tol=1e-3, max_iter=100, callback=lambda *_: None)
+    for gap in (0.5, 0.1, 0.9, 0.2, 1e-4, 1e-5):
+        attempts.add(ending_at(gap, 2), seen=seen)
+    assert seen == [None, 0.5, 0.1, 0.1, 0.1], "the last is left out: it was over"
+    assert attempts.best.gap == 1e-4
+    assert attempts.best.n_rounds == len(attempts.best.history) == 10
+
+
+def test_rounds_are_those_of_all_together():
+    told, attempts = [], Attempts(tol=1e-3, max_iter=10, callback=lambda n, _: told.append(n))
+    attempts.add_anew(ending_at(0.5, 20), at_most=4)
+    assert not attempts.is_over
+    attempts.add(ending_at(0.4, 3))
+    attempts.add(ending_at(0.3, 20))
+    assert told == list(range(1, 11))
+    assert attempts.is_over
+    assert not attempts.add(ending_at(1e-4, 1))
+    assert attempts.best.gap == 0.3
+
+
+def test_a_way_that_does_not_exist_counts_for_nothing():
+    attempts = Attempts(tol=1e-3, max_iter=10, callback=lambda *_: None)
+    assert not attempts.add_anew(lambda **_: None)
+    assert not attempts.is_over
+    assert attempts.add_anew(ending_at(0.5, 1))
+    assert attempts.rounds_left == 9
