@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from musvm import UniversumSVC
+from peaks import peak_memory
 
 M = 1200
 
@@ -31,14 +30,10 @@ def test_a_fit_holds_three_gram_matrices_at_most(kernel, n_classes, C, delta, lo
     X[np.arange(n), y] += 2.0
     gamma = 0.01 if kernel == "sigmoid" else 0.05
     model = UniversumSVC(C, kernel=kernel, gamma=gamma, delta=delta, universum_loss=loss)
-    tracemalloc.start()
-    try:
+    with peak_memory() as peak:
         model.fit(X, y, universum=universum)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert model.converged_
-    assert peak <= 3 * 8 * M**2, f"{peak / (8 * M**2):.2f} arrays"
+    assert peak() <= 3 * 8 * M**2, f"{peak() / (8 * M**2):.2f} arrays"
 
 
 def test_working_sets_make_no_second_matrix_of_a_precomputed_kernel(monkeypatch):
@@ -54,14 +49,10 @@ def test_working_sets_make_no_second_matrix_of_a_precomputed_kernel(monkeypatch)
     X = rng.standard_normal((M, 20))
     X[np.arange(M), y] += 2.0
     weight = np.where(np.arange(M) == 7, 0.0, 1.0)
-    tracemalloc.start()
-    try:
+    with peak_memory() as peak:
         K = X @ X.T
         model = UniversumSVC(
             0.1, kernel="precomputed", solver="working-set", cache_size=0.8e-6 * M**2, tol=1e-2
         ).fit(K, y, sample_weight=weight)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert model.converged_
-    assert peak <= 1.3 * 8 * M**2, f"{peak / (8 * M**2):.2f} arrays"
+    assert peak() <= 1.3 * 8 * M**2, f"{peak() / (8 * M**2):.2f} arrays"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,12 +10,15 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
+from sklearn.preprocessing import StandardScaler
 
 from musvm import RejectingClassifier, UniversumSVC, UniversumSVCCV, loo_error
-from musvm._input import streams
+from musvm._input import reading, streams
+from musvm._input.ranges import warn_if_on_another_scale
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
 from musvm.solvers import growing
+from peaks import peak_memory
 
 
 @contextmanager
@@ -203,19 +205,31 @@ def test_a_large_map_is_never_copied(dtype, kernel, tmp_path, monkeypatch):
     U = np.load(path, mmap_mode="r")
     X, y = rng.integers(0, 200, size=(60, d)).astype(float), np.arange(60) % 3
     model = UniversumSVC(C=1e-4, kernel=kernel, gamma=1e-5, delta=1.5)
-    tracemalloc.start()
-    try:
+    with peak_memory() as peak:
         model.fit(X, y, universum=U)
         predicted, certified = model.predict(U), model.certified(U)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert model.converged_
     # As floats it would take 4 bytes for every entry, as doubles 8. A thousand points that are
     # looked at for their range take most of what is left.
-    assert peak < 3 * m * d, f"{peak / (m * d):.2f} bytes for every entry"
+    assert peak() < 3 * m * d, f"{peak() / (m * d):.2f} bytes for every entry"
     np.testing.assert_array_equal(predicted, model.predict(U.astype(float)))
     np.testing.assert_array_equal(certified, model.certified(U.astype(float)))
+
+
+def test_a_large_map_is_not_copied_to_find_that_it_was_standardised(tmp_path, monkeypatch):
+    m, d = 12_000, 400
+    rng = np.random.default_rng(0)
+    path = tmp_path / "universum.npy"
+    np.save(path, StandardScaler().fit_transform(rng.normal(size=(m, d))))
+    monkeypatch.setattr(streams, "MOST_COPIED", 2**20)
+    monkeypatch.setattr(streams, "PIECE_ENTRIES", 2**16)
+    X, y = rng.normal(3.0, 20.0, size=(60, d)), np.arange(60) % 3
+    data = reading.read(UniversumSVC(), X, y, np.load(path, mmap_mode="r"), None, may_stream=True)
+    with pytest.warns(UserWarning, match="mean 0 and deviation 1"), peak_memory() as peak:
+        warn_if_on_another_scale(data)
+    # All of it would take 8 bytes for every entry; the thousand rows that are looked at first, with
+    # what is computed of them, take 2.
+    assert peak() < 3 * m * d, f"{peak() / (m * d):.2f} bytes for every entry"
 
 
 def test_an_iterator_is_refused_in_one_sentence(digits):

@@ -13,9 +13,11 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 
 import real_data
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm._input.ranges import warn_if_on_another_scale
+from musvm._input.ranges import Moments, warn_if_on_another_scale
 from musvm._input.reading import UNIVERSUM, FitData
+from musvm._input.tensors import namespace
 from musvm.universum import random_average, random_noise
+from peaks import peak_memory
 
 FAR = "universum lies far outside the range of X"
 LESS = "universum varies far less than X and lies apart"
@@ -49,6 +51,44 @@ def test_a_universum_of_normal_noise_is_not_said_to_have_a_scaler_of_its_own():
     points[:, 0] += 5
     assert not told(points, noise)
     assert told(points, StandardScaler().fit_transform(noise))
+
+
+def test_a_sparse_universum_standardised_by_itself_is_told():
+    random = np.random.default_rng(0)
+    points, noise = random.normal(5.0, 3.0, size=(100, 20)), random.normal(size=(3000, 20))
+    own = StandardScaler().fit_transform(noise)
+    assert told(sp.csr_array(points), sp.csr_array(own))
+    assert not told(sp.csr_array(points), sp.csr_array(noise))
+
+
+def test_tensors_standardised_by_a_scaler_of_their_own_are_told():
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(0)
+    points, noise = random.normal(5.0, 3.0, size=(100, 20)), random.normal(size=(3000, 20))
+    own = StandardScaler().fit_transform(noise)
+    assert told(torch.from_numpy(points), torch.from_numpy(own))
+    assert not told(torch.from_numpy(points), torch.from_numpy(noise))
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e3])
+def test_sparse_and_dense_points_have_the_same_moments(moved):
+    random = np.random.default_rng(0)
+    points = random.normal(moved, size=(200, 9)) * (random.random((200, 9)) < 0.3)
+    dense, sparse = Moments.of(points), Moments.of(sp.csr_array(points))
+    pieces = Moments.of_pieces(map(sp.csr_array, np.split(points, [10, 150])))
+    for found in (sparse, pieces, Moments.of_pieces(np.split(points, [10, 150]))):
+        np.testing.assert_allclose(found.mean, dense.mean, rtol=1e-12)
+        np.testing.assert_allclose(found.variance, dense.variance, rtol=1e-12)
+
+
+def test_sparse_points_are_never_made_dense():
+    n, m, d = 30, 200, 50_000
+    random = np.random.default_rng(0)
+    points, universum = (sp.random_array((k, d), density=1e-3, rng=random) for k in (n, m))
+    with peak_memory() as peak:
+        assert not told(sp.csr_array(points), sp.csr_array(universum))
+    # Some dozen vectors of d entries, of which the dense universum would be 200.
+    assert peak() < 30 * 8 * d, f"{peak() / (8 * d):.0f} vectors"
 
 
 @pytest.mark.parametrize("name", real_data.NAMES)
@@ -91,10 +131,17 @@ def sensible(X, y, n: int):
         yield f"class {c}", points, X[y == c][:, varies]
 
 
+def stacked(points, universum):
+    if sp.issparse(points):
+        return sp.vstack([points, universum], format="csr")
+    return namespace(points).concat([points, universum])
+
+
 def told(points, universum) -> bool:
     """Whether a universum is said to be on another scale."""
-    codes = np.repeat([0, UNIVERSUM], [len(points), len(universum)])
-    data = FitData(np.vstack([points, universum]), codes, None, None, len(points), 0.0)
+    n, m = points.shape[0], universum.shape[0]
+    codes = np.repeat([0, UNIVERSUM], [n, m])
+    data = FitData(stacked(points, universum), codes, None, None, n, 0.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_if_on_another_scale(data)

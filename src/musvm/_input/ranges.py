@@ -21,14 +21,18 @@ scaled): being unlike the training points, as images with other pixels set are, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from musvm._input import tensors
 from musvm._input.folds import warn_of_data
 from musvm._input.reading import FitData
+from musvm._input.streams import pieces_of
 from musvm._input.tensors import FloatArray, IntArray
 
 # Points that are looked at, evenly spaced.
@@ -66,11 +70,13 @@ def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
         return "lies far outside the range of X"
     if min(len(training), len(universum)) < FEWEST_POINTS:
         return ""
-    of_points, of_universum = Moments.of(tensors.take(X, _some(training))), Moments.of(U)
+    some = tensors.take(points, _some(np.arange(len(training))))
+    of_points, of_universum = Moments.of(some), Moments.of(U)
     if _is_shrunk(of_universum, of_points):
         return "varies far less than X and lies apart"
     seems_so = of_universum.is_standard(NEARLY) and not of_points.is_standard(NEARLY)
-    if seems_so and Moments.of(tensors.take(X, universum)).is_standard(EXACTLY):
+    pieces = (rows for _, rows in pieces_of(X, universum))
+    if seems_so and Moments.of_pieces(pieces).is_standard(EXACTLY):
         return "has mean 0 and deviation 1 in every feature, unlike X"
     return ""
 
@@ -142,9 +148,20 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, points: Any) -> Moments:
-        rows = points.toarray() if sp.issparse(points) else tensors.to_host(points)
+        if sp.issparse(points):
+            return cls(*mean_variance_axis(points, axis=0))
+        rows = tensors.to_host(points)
         mean = rows.mean(axis=0, dtype=np.float64)
         return cls(mean, np.square(rows - mean).mean(axis=0))
+
+    @classmethod
+    def of_pieces(cls, pieces: Iterable[Any]) -> Moments:
+        """Those of all rows of the pieces, one of which is in memory at a time."""
+        # Nothing is scaled: it refuses to centre sparse rows, and knows their mean all the same.
+        found = StandardScaler(with_mean=False)
+        for rows in pieces:
+            found.partial_fit(tensors.to_host(rows))
+        return cls(found.mean_, found.var_)
 
     @property
     def scale(self) -> float:

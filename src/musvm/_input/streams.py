@@ -25,7 +25,15 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite
 
 from musvm._input.digests import row_digests
-from musvm._input.tensors import FloatArray, IntArray, is_dataset, is_tensor, row_sums, to_host
+from musvm._input.tensors import (
+    FloatArray,
+    IntArray,
+    is_dataset,
+    is_tensor,
+    row_sums,
+    take,
+    to_host,
+)
 
 # Entries of a piece: 32 MB of doubles.
 PIECE_ENTRIES = 2**22
@@ -213,7 +221,7 @@ def pieces_of(points: Any, chosen: IntArray) -> Iterator[tuple[IntArray, Any]]:
     step = max(PIECE_ENTRIES // max(points.shape[1], 1), 1)
     for start in range(0, len(chosen), step):
         part = chosen[start : start + step]
-        yield np.arange(start, start + len(part)), points[part]
+        yield np.arange(start, start + len(part)), take(points, part)
 
 
 def row_values(points: Any, function: Callable[[Any], FloatArray]) -> FloatArray:
