@@ -110,7 +110,7 @@ def test_diagnose_says_what_ranks_and_what_looks_like_a_class(folder):
 def test_a_universum_in_other_units_is_told_once_and_by_its_name(folder, command):
     numbered("numbers.csv")
     universa = ["--universum", "others.csv", "--universum", "millimetres.csv"]
-    options = [*FIXED, "--nested", "2"] if command == "fit" else []
+    options = [*FIXED, "--nested", "2", "--report", "report.html"] if command == "fit" else []
     result = run(command, "numbers.csv", *universa, *options)
     assert result.exit_code == 0, result.output
     told = [line for line in result.stderr.splitlines() if "far outside" in line]

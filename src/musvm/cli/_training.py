@@ -73,7 +73,7 @@ def prepare(train: Table, universa: Sequence[Table], *, scale: bool) -> Prepared
 def _warn_of_universa(data: Prepared, universa: Sequence[Table]) -> None:
     """Tell of universa that cannot be meant, each by the name of its file.
 
-    What fits tell of all of them together is silenced by `told_already` from here on.
+    Fits would tell it of all of them together: `musvm fit` runs them inside `told_already`.
     """
     from musvm import UniversumSVC
     from musvm._input.mistakes import warn_if_training_points

@@ -115,29 +115,30 @@ def fit(
     _check_outputs(out, report, force, inputs)
     _note_idle(context, kernel.value, bool(universum) or universum_label is not None)
     with mistakes_in_one_line():
+        from musvm._input.folds import told_already
+
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
-        found, facts = _found(tables, data, parameters, accept, nested)
-        facts["universum_label"] = universum_label
-        _write_model(found, data, facts, out)
-        if report is not None:
-            _write_report(found, data, report, tables.train.path)
+        # What the fits of the search and the report would tell of the universa, `prepare` has told.
+        with told_already():
+            found, facts = _found(tables, data, parameters, accept, nested)
+            facts["universum_label"] = universum_label
+            _write_model(found, data, facts, out)
+            if report is not None:
+                _write_report(found, data, report, tables.train.path)
     _tell(facts, out, report, as_json=as_json)
 
 
 def _found(
     tables: Tables, data: Prepared, parameters: dict[str, Any], accept: float, nested: int
 ) -> tuple[Any, dict[str, Any]]:
-    """The search, and what is told of it; `prepare` has told of mistakes in the universa."""
-    from musvm._input.folds import told_already
-
-    with told_already():
-        found = search(data, parameters)
-        return found, {
-            **_facts(tables, data, found),
-            "rejection": _rejection(data, found, accept),
-            "nested": nested_error(data, parameters, nested) if nested else None,
-        }
+    """The search, and what is told of it."""
+    found = search(data, parameters)
+    return found, {
+        **_facts(tables, data, found),
+        "rejection": _rejection(data, found, accept),
+        "nested": nested_error(data, parameters, nested) if nested else None,
+    }
 
 
 def _refuse_more_tables(more: Sequence[str]) -> None:
