@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from musvm.cli import app
 from musvm.cli._options import METHODS
 from musvm.cli._terminal import counted, in_the_shell
 from musvm.loo.methods import METHODS as KNOWN_METHODS
+from musvm.solvers.shortfall import shortfall
 
 LONG = "a" * 300 + ".csv"
 
@@ -340,7 +342,9 @@ def test_advice_names_options(said, here):
 def test_advice_that_is_translated_is_given_by_the_library():
     """The sentences that the shell changes, in the library's own sources."""
     package = Path(_messages.__file__).parent
-    sources = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    # The shell quotes them all.
+    files = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "cli"]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     # Sentences go over several lines, each a string of its own.
     text = re.sub(r'"\s*\n\s*f?"', "", "\n".join(sources))
     for sentence in (
@@ -349,11 +353,20 @@ def test_advice_that_is_translated_is_given_by_the_library():
         ", or raise cache_size",
         "do not fit into cache_size=",
         "universum rows are rows of X",
-        ": was one of them scaled and the other not? make_universum_pipeline",
         "its {name} had",
         "its classes are",
     ):
         assert sentence in text, sentence
+
+
+@pytest.mark.parametrize(
+    ("relative", "hidden", "rounds"), [(1e-2, 1e-9, 9), (1e-2, 1e-9, 2), (1e-2, 1e-2, 2)]
+)
+def test_a_fit_that_falls_short_is_answered_with_options(relative, hidden, rounds):
+    """Its rounds are over, its path is at an end, or rounding hides the gap."""
+    solution = SimpleNamespace(relative_gap=relative, hidden_gap=hidden, n_rounds=rounds)
+    said = shortfall(solution, tol=1e-4, max_iter=9, largest=1e9)
+    assert in_the_shell(said).endswith(": leave out --no-scale, or smaller --C.")
 
 
 def test_the_methods_of_the_shell_are_those_of_the_library():

@@ -46,38 +46,43 @@ EXACTLY, NEARLY = 1e-4, 0.15
 # A universum of one point, repeated, has no scale.
 CONSTANT = 1e-9
 
-QUESTION = (
-    ": was one of them scaled and the other not? make_universum_pipeline(StandardScaler(), "
-    "UniversumSVC()) scales both."
-)
-
 
 def warn_if_on_another_scale(data: FitData) -> None:
     """Say that the universum and the training points were most likely not scaled alike."""
+    if found := sign_of_another_scale(data, "X"):
+        warn_of_data(
+            f"The universum {found}: was one of them scaled and the other not? "
+            "make_universum_pipeline(StandardScaler(), UniversumSVC()) scales both.",
+            "range",
+        )
+
+
+def sign_of_another_scale(data: FitData, training_points: str) -> str:
+    """What the universum does that tells of another scale than that of the points so called.
+
+    Nothing if nothing does.
+    """
     training, universum = np.flatnonzero(data.is_training), np.flatnonzero(~data.is_training)
     if not len(universum):
-        return
+        return ""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _sign(data.X, training, universum)
-    if found:
-        warn_of_data(f"The universum {found}{QUESTION}", "range")
+        return _sign(data.X, training, universum).format(X=training_points)
 
 
 def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
-    """What tells of another scale; nothing if nothing does."""
     points, U = tensors.take(X, training), tensors.take(X, _some(universum))
     if _is_outside(Excess.of(points, U), len(training)):
-        return "lies far outside the range of X"
+        return "lies far outside the range of {X}"
     if min(len(training), len(universum)) < FEWEST_POINTS:
         return ""
     some = tensors.take(points, _some(np.arange(len(training))))
     of_points, of_universum = Moments.of(some), Moments.of(U)
     if _is_shrunk(of_universum, of_points):
-        return "varies far less than X and lies apart"
+        return "varies far less than {X} and lies apart"
     seems_so = of_universum.is_standard(NEARLY) and not of_points.is_standard(NEARLY)
     pieces = (rows for _, rows in pieces_of(X, universum))
     if seems_so and Moments.of_pieces(pieces).is_standard(EXACTLY):
-        return "has mean 0 and deviation 1 in every feature, unlike X"
+        return "has mean 0 and deviation 1 in every feature, unlike {X}"
     return ""
 
 

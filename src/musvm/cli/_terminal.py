@@ -85,9 +85,12 @@ def _print_warning(message: Warning | str, *context: Any) -> None:
 
 # Advice that names arguments of Python, and what it is here.
 _IN_THE_SHELL = (
-    (r"cross-validation of the whole search is not", "that of --nested FOLDS is not"),
     (r"pass the file as archive=\.\.\.", "pass the file as --data FILE"),
-    (r"raise max_iter, scale the features, or loosen tol", "leave out --no-scale, or smaller --C"),
+    (
+        r"((raise max_iter|try another solver), scale|centre and scale) the features, "
+        r"(lower C, )?or loosen tol",
+        "leave out --no-scale, or smaller --C",
+    ),
     (r", or raise cache_size\b", ""),
     (r"into cache_size=(\S+ MB)", r"into \1"),
     (r"criterion='?([\w-]+)'?", r"--select \1"),
@@ -95,10 +98,6 @@ _IN_THE_SHELL = (
     (r"its X had\b", "the table of the fit had"),
     (r"its universum had\b", "the universum of the fit had"),
     (r"its classes are\b", "the classes of the fit are"),
-    (
-        r"^The universum (.*)\bX\b(.*): was one of them scaled .*",
-        r"the universum \1the training rows\2; are its columns in the same units?",
-    ),
 )
 
 

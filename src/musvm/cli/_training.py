@@ -77,15 +77,16 @@ def _warn_of_universa(data: Prepared, universa: Sequence[Table]) -> None:
     """
     from musvm import UniversumSVC
     from musvm._input.mistakes import warn_if_training_points
-    from musvm._input.ranges import warn_if_on_another_scale
+    from musvm._input.ranges import sign_of_another_scale
     from musvm._input.reading import read
 
     for table, points in zip(universa, data.universa, strict=True):
         with _refusals_in_one_line(), warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             one = read(UniversumSVC(), data.X, data.y, points, None)
-            warn_if_on_another_scale(one)
             warn_if_training_points(one)
+        if sign := sign_of_another_scale(one, "the training rows"):
+            warn(f"{table.path}: the universum {sign}; are its columns in the same units?")
         for warning in found:
             warn(f"{table.path}: {in_the_shell(str(warning.message))}")
 

@@ -23,7 +23,6 @@ from musvm.cli._files import (
 )
 from musvm.cli._terminal import (
     fail,
-    in_the_shell,
     mistakes_in_one_line,
     note,
     print_facts,
@@ -203,13 +202,16 @@ def _write_model(found: Any, data: Prepared, facts: dict[str, Any], path: Path) 
 
 
 def _tell(facts: dict[str, Any], out: Path, report: Path | None, *, as_json: bool) -> None:
+    from musvm.search.hints import WHOLE_SEARCH
+
     written = {"model": str(out), **({} if report is None else {"report": str(report)})}
     if as_json:
         print_json({**facts, "written": written})
     else:
         print_facts({**in_words(facts), **written})
-        for hint in map(in_the_shell, facts["hints"]):
-            note(hint.replace("--nested FOLDS", "the line nested") if facts["nested"] else hint)
+        judged = "that of the line nested" if facts["nested"] else "that of --nested FOLDS"
+        for hint in facts["hints"]:
+            note(hint.replace(WHOLE_SEARCH, judged))
 
 
 def _write_report(found: Any, data: Prepared, path: Path, source: str) -> None:

@@ -10,9 +10,11 @@ from musvm._input.reading import FitData
 from musvm.search.comparison import Comparison
 from musvm.search.steps import Grid
 
+WHOLE_SEARCH = "cross-validation of the whole search"
+"""What is not optimistic; the shell has its own name for it."""
 OPTIMISTIC = (
     "The error is that of the best of {n_cells} settings, chosen by the same points, so it is "
-    "optimistic; cross-validation of the whole search is not."
+    f"optimistic; {WHOLE_SEARCH} is not."
 )
 
 
