@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from musvm import UniversumSVC, UniversumSVCCV
+from musvm._messages import aligned
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
@@ -62,3 +63,13 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(make):
     assert vars(model) == attributes
     assert model.n_features_in_ == 3
     assert np.array_equal(model.predict(X), before)
+
+
+def test_columns_of_text_are_aligned_to_the_left():
+    rows = [["", "error", "words"], ["a", "1.00%", "C=1"], ["bcd", "12.00%", "C=10, delta=0"]]
+    assert aligned(rows, (0, -1)).splitlines() == [
+        "      error  words",
+        "a     1.00%  C=1",
+        "bcd  12.00%  C=10, delta=0",
+    ]
+    assert aligned(rows).splitlines()[1] == "a     1.00%            C=1"

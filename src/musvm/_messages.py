@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 OF_A_PIPELINE = (
     "For a pipeline pass its last step, pipeline[-1], and the data as that step sees them, "
@@ -46,14 +47,51 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines of text: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+class Tabulated:
+    """What is printed, and shown in notebooks, as a table with sentences around it."""
+
+    # Columns of text, which are aligned to the left; those of numbers are to the right.
+    _columns_of_text: ClassVar[tuple[int, ...]] = (0,)
+
+    def _rows(self) -> list[list[str]]:
+        """The cells of the table, its head first."""
+        raise NotImplementedError
+
+    def _introduction(self) -> list[str]:
+        """Sentences above the table."""
+        return []
+
+    def _sentences(self) -> list[str]:
+        """Sentences below it."""
+        return []
+
+    def __repr__(self) -> str:
+        above, table = self._introduction(), aligned(self._rows(), self._columns_of_text)
+        parts = [*above, "", table, ""] if above else [table]
+        return "\n".join([*parts, *self._sentences()])
+
+    def _repr_html_(self) -> str:
+        above, below = map(_paragraph, (self._introduction(), self._sentences()))
+        return above + html_table(self._rows()) + below
+
+
+def _paragraph(sentences: Sequence[str]) -> str:
+    return f"<p>{'<br>'.join(map(escape, sentences))}</p>" if sentences else ""
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Rows of cells as lines of text, these columns to the left, the others to the right."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    is_left = [k in left or k - len(columns) in left for k in range(len(columns))]
     lines = (
-        [first.ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(rest, widths[1:], strict=True))]
-        for first, *rest in rows
+        "  ".join(
+            cell.ljust(width) if to_left else cell.rjust(width)
+            for cell, width, to_left in zip(row, widths, is_left, strict=True)
+        )
+        for row in rows
     )
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def html_table(rows: Sequence[Sequence[str]]) -> str:

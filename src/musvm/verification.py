@@ -20,7 +20,6 @@ a formula are computed in it as well, distances from differences of coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from musvm._input import reading, tensors
 from musvm._input.reading import FitData
-from musvm._messages import aligned, html_table, instead_of
+from musvm._messages import Tabulated, instead_of
 from musvm.estimator import UniversumSVC
 from musvm.kernels import Kernel
 from musvm.model import FittedModel, OtherDataError
@@ -41,9 +40,9 @@ _CHUNK = 2**22
 FEASIBLE = 1e-9
 
 
-@dataclass(frozen=True)
-class Verification:
-    """What `verify` found.
+@dataclass(frozen=True, repr=False)
+class Verification(Tabulated):
+    """What `verify` found; printed as a table of what was recomputed beside what is claimed.
 
     Attributes
     ----------
@@ -75,14 +74,6 @@ class Verification:
     tol: float
     converged: bool
 
-    def __str__(self) -> str:
-        """What was recomputed beside what the model claims, and the verdict."""
-        return f"{aligned(self._rows())}\n{self._verdict}"
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return f"{html_table(self._rows())}<p>{escape(self._verdict)}</p>"
-
     def _rows(self) -> list[list[str]]:
         claimed = self.claimed_gap / self.claimed_primal if self.claimed_primal else 0.0
         return [
@@ -93,12 +84,11 @@ class Verification:
             ["infeasibility", f"{self.infeasibility:.1e}", "0"],
         ]
 
-    @property
-    def _verdict(self) -> str:
+    def _sentences(self) -> list[str]:
         asked = f"The fit was asked for a relative gap of {self.tol:g}"
         reached = "and says that it got there" if self.converged else "and says that it fell short"
         verdict = "The certificate holds." if self.holds else "The certificate is WRONG."
-        return f"{asked} {reached}. {verdict}"
+        return [f"{asked} {reached}. {verdict}"]
 
     @property
     def feasible(self) -> bool:

@@ -342,7 +342,7 @@ def test_scores_are_those_of_a_loop_over_the_folds(scoring, labels):
     change = f"goes from {before:.4g} to {after:.4g} with the universum"
     same = f"is {before:.4g} without the universum and with it"
     assert comparison.decision == (
-        f"The mean score of the folds {same if abs(after - before) < 1e-9 else change}, "
+        f"The mean score of the folds {same if abs(after - before) < 1e-9 else change}: "
         f"the universum is {'used' if search.universum_helps_ else 'left out'}."
     )
     head, *lines = str(comparison).splitlines()

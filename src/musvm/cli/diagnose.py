@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -103,20 +101,10 @@ def _diagnosis(tables: Tables, data: Prepared, parameters: dict[str, Any]) -> An
 
 
 def _as_dict(one: Any) -> dict[str, Any]:
-    measures = {name: _or_null(value) for name, value in asdict(one.measures).items()}
-    return {
-        "universum": one.name,
-        "rows": one.n_points,
-        **measures,
-        "majority": one.majority.item() if hasattr(one.majority, "item") else one.majority,
-        "majority_share": one.majority_share,
-        "looks_like_a_class": one.looks_like_a_class,
-    }
-
-
-def _or_null(value: float) -> float | None:
-    """JSON has no NaN, which a measure is where it means nothing."""
-    return None if math.isnan(value) else value
+    """The figures for JSON, which has no NaN; points are the rows of tables here."""
+    figures = one.as_dict()
+    known = {name: None if value != value else value for name, value in figures.items()}
+    return {"universum": one.name, "rows": known.pop("n_points"), **known}
 
 
 def _print(found: Any) -> None:
@@ -145,7 +133,4 @@ def _warn_of_classes(found: Any) -> None:
     """Tell of universa that look like points of one class, also where JSON is printed."""
     for one in found:
         if one.looks_like_a_class:
-            warn(
-                f"{one.name}: {one.majority_share:.0%} of it is taken for class {one.majority}; a "
-                "universum holds points of no class"
-            )
+            warn(f"{one.name}: {one.taken_for}")

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
-from musvm._messages import aligned, html_table
+from musvm._messages import Tabulated
 from musvm._pyplot import pyplot_for
 from musvm.search.rule import EQUAL, IN_WORDS, Change, soft_errors
 
@@ -90,7 +89,7 @@ class Finalist:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Tabulated):
     """The best models without and with universum, and what decided between them.
 
     It is printed, and shown in a notebook, as a table of the two and sentences about them;
@@ -147,6 +146,9 @@ class Comparison:
     soft_standard_error: float | None = None
     was_given: bool = False
 
+    # The names, and the parameters.
+    _columns_of_text: ClassVar[tuple[int, ...]] = (0, -1)
+
     @classmethod
     def of(
         cls,
@@ -190,17 +192,6 @@ class Comparison:
             is_void=is_void,
             was_given=True,
         )
-
-    def __repr__(self) -> str:
-        """The two finalists as a table, and what decided."""
-        rows = self._rows()
-        width = max(len(row[-1]) for row in rows)
-        table = aligned([[*row[:-1], row[-1].ljust(width)] for row in rows])
-        return "\n".join([table, *self._sentences()])
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return html_table(self._rows()) + f"<p>{'<br>'.join(map(escape, self._sentences()))}</p>"
 
     def _rows(self) -> list[list[str]]:
         score = [] if self.plain.score is None else ["score"]
@@ -273,7 +264,7 @@ class Comparison:
                 what = f"is {before:.4g} without the universum and with it"
             else:
                 what = f"goes from {before:.4g} to {after:.4g} with the universum"
-            return f"The mean score of the folds {what}, {self._fate}."
+            return f"The mean score of the folds {what}: {self._fate}."
         return f"With the universum the soft error {self._soft_change}: {self._fate}."
 
     @property
@@ -284,15 +275,24 @@ class Comparison:
     def _soft_change(self) -> str:
         """The difference of the soft errors with its standard error, and what the rule says."""
         assert self.universum is not None
-        figures = self.difference, self.standard_error
-        soft_figures = self.soft_difference, self.soft_standard_error
-        if None in soft_figures:
+        if (change := self._figures) is None:
             return f"goes from {self.plain.soft_error:.2%} to {self.universum.soft_error:.2%}"
-        change = Change(*figures, *soft_figures)  # type: ignore[arg-type]
         return (
             f"changes by {100 * change.soft_error:+.2f} points, with a standard error of "
             f"{100 * change.soft_standard_error:.2f}{change.reason}"
         )
+
+    @property
+    def _figures(self) -> Change | None:
+        """What changes with the universum; None where a figure is missing."""
+        figures = (
+            self.difference,
+            self.standard_error,
+            self.soft_difference,
+            self.soft_standard_error,
+        )
+        known = [figure for figure in figures if figure is not None]
+        return Change(*known) if len(known) == len(figures) else None
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as plain numbers and texts, for JSON and model files."""

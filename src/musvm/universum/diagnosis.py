@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from sklearn.utils.validation import column_or_1d
 from musvm._input import tensors
 from musvm._input.reading import is_universum, universum_parts
 from musvm._input.tensors import IntArray
-from musvm._messages import aligned, html_table
+from musvm._messages import Tabulated
 from musvm._sklearn import safe_indexing
 from musvm.estimator import UniversumSVC
 from musvm.projections import Projections, nested, project, universum_label
@@ -119,14 +118,27 @@ class UniversumDiagnosis:
         return self.majority_share > LIKELY_A_CLASS
 
     @property
+    def taken_for(self) -> str:
+        """What most of it is taken for, in words, and what that may mean."""
+        doubt = ": it may consist of points of that class" if self.looks_like_a_class else ""
+        return f"{self.majority_share:.0%} of it is taken for class {self.majority}{doubt}"
+
+    @property
     def sentence(self) -> str:
         """The measures in words."""
-        doubt = ": it may consist of points of that class"
-        return (
-            f"Its decision values spread by {self.measures.spread:.2f} of a margin, and "
-            f"{self.majority_share:.0%} of it is taken for class {self.majority}"
-            f"{doubt if self.looks_like_a_class else ''}."
-        )
+        spread = f"Its decision values spread by {self.measures.spread:.2f} of a margin"
+        return f"{spread}, and {self.taken_for}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by their names; NaN for a nuisance that is not defined."""
+        label = self.majority
+        return {
+            "n_points": self.n_points,
+            **asdict(self.measures),
+            "majority": label.item() if hasattr(label, "item") else label,
+            "majority_share": self.majority_share,
+            "looks_like_a_class": self.looks_like_a_class,
+        }
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -142,7 +154,7 @@ class UniversumDiagnosis:
         )
 
 
-class Diagnosis:
+class Diagnosis(Tabulated):
     """Diagnoses of one or several universa, ranked.
 
     Iterate over it, or look a universum up by its name.
@@ -192,35 +204,16 @@ class Diagnosis:
             import pandas
         except ModuleNotFoundError as error:
             raise ImportError("as_frame needs pandas: pip install pandas") from error
-        rows = [
-            {
-                "n_points": universum.n_points,
-                **asdict(universum.measures),
-                "majority": universum.majority,
-                "majority_share": universum.majority_share,
-                "looks_like_a_class": universum.looks_like_a_class,
-            }
-            for universum in self.universa
-        ]
+        rows = [universum.as_dict() for universum in self.universa]
         names = [universum.name for universum in self.universa]
         return pandas.DataFrame(rows, index=pandas.Index(names, name="universum"))
 
-    def __repr__(self) -> str:
-        """The measures as a table, the best universum first, and what they say in words."""
-        return "\n".join([self._training, "", aligned(self._rows()), "", *self._sentences()])
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        words = "<br>".join(map(escape, self._sentences()))
-        return f"<p>{escape(self._training)}</p>{html_table(self._rows())}<p>{words}</p>"
-
-    @property
-    def _training(self) -> str:
+    def _introduction(self) -> list[str]:
         first = self.universa[0].measures
-        return (
+        return [
             f"Training points at the margin or outside: {first.separability:.0%}, "
             f"at the margin: {first.piling:.0%}"
-        )
+        ]
 
     def _rows(self) -> list[list[str]]:
         named = ((u.name, *u.cells) for u in self.universa)
