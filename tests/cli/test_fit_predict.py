@@ -651,3 +651,10 @@ def test_few_rows_leave_no_threshold_but_a_model(folder):
     refused = run("predict", "model.skops", "few.csv", "--reject")
     assert refused.exit_code == 1
     assert "has no threshold for --reject" in refused.stderr
+
+
+def test_letting_every_row_pass_takes_no_threshold(folder):
+    result = run("fit", "train.csv", "--accept", "1", *FIXED)
+    assert result.exit_code == 0, result.output
+    (said,) = [line for line in result.stderr.splitlines() if "threshold" in line]
+    assert said == "Note: --accept 1 lets every row pass, so there is no threshold for --reject"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from musvm.cli._terminal import counted, fail, in_the_shell, note, warn
-from musvm.cli.tables import Table, classes_of, listed, preparation, require_usable, shown
+from musvm.cli.tables import (
+    Table,
+    classes_of,
+    is_decimal,
+    listed,
+    preparation,
+    require_usable,
+    shown,
+)
 
 # The status that shells give a command that Ctrl-C ended.
 INTERRUPTED = 130
@@ -107,7 +114,7 @@ def _checked_classes(train: Table) -> Any:
     place = train.path if train.target is None else f"{train.path}: column {shown(train.target)}"
     if len(names) < 2:
         fail(f"{place}: there must be at least two classes; all labels are {shown(names[0])}")
-    if len(names) > max(2, len(train) / 2) or any(map(_is_measurement, names)):
+    if len(names) > max(2, len(train) / 2) or any(map(is_decimal, names)):
         fail(
             f"{place}: {len(names)} different labels in {len(train)} rows, such as "
             f"{shown(names[0])}, are no classes; --target names the column of the labels"
@@ -115,15 +122,6 @@ def _checked_classes(train: Table) -> Any:
     if (counts == 1).any():
         note(f"{place}: the label {shown(names[int(np.argmin(counts))])} occurs only once")
     return classes_of(train.labels)
-
-
-def _is_measurement(label: str) -> bool:
-    """Whether a label is a number with decimals; "nan" and "inf" are words like any other."""
-    try:
-        value = float(label)
-    except ValueError:
-        return False
-    return math.isfinite(value) and not value.is_integer()
 
 
 def note_unseen(pipeline: Any, table: Table) -> None:
@@ -190,6 +188,9 @@ def rejection_threshold(data: Prepared, model: Any, share: float) -> float | Non
 
     from musvm.rejection import RejectingClassifier, fewest_points
 
+    if share == 1:
+        note("--accept 1 lets every row pass, so there is no threshold for --reject")
+        return None
     folds = min(5, int(np.unique(data.y, return_counts=True)[1].min()))
     if folds < 2:
         note("a class with a single row leaves no threshold for --reject")

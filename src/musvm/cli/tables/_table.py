@@ -173,7 +173,7 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
         notes.append(
             f"labels are those of the last column, {shown(target)}; --target chooses another"
         )
-    if layout.header and (data := [name for name in names if _is_decimal(name)]):
+    if layout.header and (data := [name for name in names if is_decimal(name)]):
         notes.append(
             f"{path}: columns are called {listed(data, most=3)}; if that line is data, pass "
             "--no-header"
@@ -184,8 +184,11 @@ def roles_of(names: Sequence[str], layout: Layout, path: str) -> Roles:
     return Roles(features, target, categorical=frozenset(layout.categorical), notes=tuple(notes))
 
 
-def _is_decimal(name: str) -> bool:
-    """Whether a name is a number with decimals, as measurements are and names are not."""
+def is_decimal(name: str) -> bool:
+    """Whether a name is a number with decimals, as measurements are and names are not.
+
+    "nan" and "inf" are words like any other.
+    """
     return _is_number(name) and not float(name).is_integer()
 
 
@@ -199,7 +202,7 @@ def _is_number(name: str) -> bool:
 def _instead_of(wanted: str, names: Sequence[str]) -> str:
     """What may have been meant by a name that is not there, else the names that are."""
     close = _closest(wanted, names)
-    return f"did you mean {shown(close)}?" if close else f"it has {listed_with_last(names)}"
+    return f"did you mean {shown(close)}?" if close else f"it has {listed(names, last=True)}"
 
 
 def _closest(wanted: str, names: Sequence[str]) -> str | None:
@@ -216,11 +219,10 @@ def _known_roles(names: Sequence[str], layout: Layout, columns: Columns, path: s
     if absent := [name for name in columns.names if name not in here]:
         unknown = [name for name in names if name not in expected and name != layout.target]
         close = _closest(absent[0], unknown)
-        here_is = f"{shown(close)}: did you mean that? Rename it"
-        here_is = here_is if close else listed_with_last(names)
+        meant = f"{shown(close)}: did you mean that? Rename it"
         raise TableError(
             f"{path}: lacks the column{'s' * (len(absent) > 1)} {listed(absent)}; columns are "
-            f"matched by name, and this file has {here_is}"
+            f"matched by name, and this file has {meant if close else listed(names, last=True)}"
         )
     found = [name for name in names if name in expected]
     if found != list(columns.names) and not layout.reorder:
@@ -275,17 +277,13 @@ def shown(text: str | None) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
-    first = ", ".join(map(shown, names[:most]))
-    return first if len(names) <= most else f"{first} and {len(names) - most} more"
-
-
-def listed_with_last(names: Sequence[str], most: int = 6) -> str:
-    """Names of columns, of many the first and the last, which often has the labels."""
+def listed(names: Sequence[str], most: int = 6, *, last: bool = False) -> str:
+    """Names, of many the first; the last too if that matters: it often has the labels."""
     if len(names) <= most:
-        return listed(names)
-    first = ", ".join(map(shown, names[: most - 1]))
-    return f"{first} and {len(names) - most + 1} more, the last {shown(names[-1])}"
+        return ", ".join(map(shown, names))
+    first = names[: most - 1] if last else names[:most]
+    found = f"{', '.join(map(shown, first))} and {len(names) - len(first)} more"
+    return f"{found}, the last {shown(names[-1])}" if last else found
 
 
 # ---------------------------------------------------------------------------------------------
