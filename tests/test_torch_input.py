@@ -139,13 +139,17 @@ def test_makers_of_universa_take_any_tensor(digits, tensors, kind):
     np.testing.assert_allclose(chosen, select_in_between(*digits, m=5))
 
 
-def test_a_report_takes_tensors_that_require_a_gradient(tensors, tmp_path):
+def test_a_report_of_tensors_that_require_a_gradient_is_that_of_arrays(digits, tensors, tmp_path):
     pytest.importorskip("plotly", reason="the report needs plotly")
     from musvm import report
 
-    X, y, U = (t.clone().requires_grad_() if t.is_floating_point() else t for t in tensors)
-    model = UniversumSVC(**OPTIONS).fit(X, y, universum=U)
-    assert report.write(model, X, y, U, tmp_path / "report.html", deltas=[]).exists()
+    def page(X, y, U) -> str:
+        model = UniversumSVC(**OPTIONS).fit(X, y, universum=U)
+        path = report.write(model, X, y, U, tmp_path / "report.html", deltas=[], overwrite=True)
+        return path.read_text(encoding="utf-8")
+
+    learnt = [t.clone().requires_grad_() if t.is_floating_point() else t for t in tensors]
+    assert page(*learnt) == page(*digits)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -476,7 +476,7 @@ def test_a_search_that_never_used_the_universum(points, written):
     shown = written(search.fit(X, y, universum=U), X, y, U)
     error = text.percent(search.comparison_.plain.error)
     assert f"The estimated leave-one-out error is {error}." in shown.section("summary").text
-    assert errors_of_the_models(shown)
+    assert errors_of_the_models(shown, search)
     said = shown.section("search").text
     assert "judged by the span bound on the leave-one-out error and listed by their bound" in said
     header, *rows = shown.table("search", 1)
@@ -503,7 +503,7 @@ def test_a_search_in_label_form(points, written, n_steps):
     shown = written(search, together, labels, deltas=[])
     assert "cross-validation error" in shown.section("search").text
     assert len(shown.table("search", 1)) == 1 + (8 if n_steps == 1 else 5)
-    assert errors_of_the_models(shown)
+    assert errors_of_the_models(shown, search)
     comparison, model = search.comparison_, search.best_estimator_
     said = shown.section("models").text
     for name, finalist in (("plain SVM", comparison.plain), ("MU-SVM", comparison.universum)):
@@ -514,22 +514,22 @@ def test_a_search_in_label_form(points, written, n_steps):
             assert f"{name} from here on: it has C = {C:g} and γ = {gamma}." in said
 
 
-def errors_of_the_models(shown: Page) -> list[str]:
+def errors_of_the_models(shown: Page, search: UniversumSVCCV) -> list[str]:
     """The left-out errors of the two models, the same wherever the page shows them."""
     errors = shown.quantities("models")["left-out error"]
     figures = shown.figures
     assert errors == [figures["plain"]["errors"][1], figures["path"][figures["shown"]]["errors"][1]]
     slider = shown.section("projections").text.replace("\n    ", " ")
     assert f"plain SVM with the same C: {figures['plain']['errors'][0]} and {errors[0]}" in slider
-    own = [error for error in errors if f", {error}, for the" in shown.section("left-out").text]
-    assert own, "the model that the report is about"
+    own, name = list(zip(errors, ("plain SVM", "MU-SVM"), strict=True))[search.universum_helps_]
+    assert f", {own}, for the {name}" in shown.section("left-out").text
     return errors
 
 
 def test_every_error_is_named_where_it_stands(points, search, written):
     """Those of the search are of its finalists, all others of the models of the report."""
     shown = written(search, *points)
-    assert errors_of_the_models(shown)
+    assert errors_of_the_models(shown, search)
     said = shown.section("models").text
     assert (
         "Errors from here on are the leave-one-out error of these models; those of the search "

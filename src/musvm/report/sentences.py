@@ -74,18 +74,19 @@ def models(subject: Subject, family: Family, shown: list[Described]) -> list[str
             f"The {model_name(given)} is the model that the report is about. The "
             f"{model_name(other)} was fitted for comparison, with the same C, kernel and weights."
         ]
-    said.append(f"Errors from here on are the {in_words(family.method)} of these models.")
-    if subject.comparison is not None:
-        said[-1] = (
-            f"{said[-1][:-1]}; those of the search above are the {subject.comparison.criterion} "
-            "of its finalists."
-        )
-        said += [
+    errors = f"Errors from here on are the {in_words(family.method)} of these models"
+    if subject.comparison is None:
+        return [*said, f"{errors}."]
+    return [
+        *said,
+        f"{errors}; those of the search above are the {subject.comparison.criterion} of its "
+        "finalists.",
+        *(
             f"The best {name} of the search is another model than the {name} from here on: it "
             f"has {parameters}."
             for name, parameters in subject.finalists_elsewhere
-        ]
-    return said
+        ),
+    ]
 
 
 def left_out(own: Described, method: str) -> str:
