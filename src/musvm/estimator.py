@@ -22,8 +22,7 @@ from sklearn.utils.validation import (
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
-from musvm._input.mistakes import warn_if_empty, warn_if_split, warn_if_training_points
-from musvm._input.ranges import warn_if_on_another_scale
+from musvm._input.mistakes import warn_of_universum
 from musvm._input.reading import FitData
 from musvm._input.streams import starts_anew
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
@@ -44,7 +43,7 @@ from musvm.dual.problem import UniversumLoss
 from musvm.dual.solution import DualSolution
 from musvm.kernels import KERNELS_WITH_GAMMA, Kernel, resolve_gamma
 from musvm.model import FittedModel, is_certified, state_problem
-from musvm.solvers.choose import Solver, solve_beyond_doubt, stays_on_device
+from musvm.solvers.choose import PointProblem, Solver, solve_beyond_doubt, stays_on_device
 from musvm.solvers.shortfall import shortfall
 
 PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -528,39 +527,15 @@ arrays, or a callable, default=None
             The fitted estimator.
         """
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
-        warn_if_empty(data, universum)
-        if self.kernel != "precomputed":
-            warn_if_split(X, universum)
-            warn_if_on_another_scale(data)
-        elif self.fit_intercept:
-            raise ValueError(
-                "fit_intercept=True needs a kernel that is not precomputed: pass the matrix with 1 "
-                "added to every entry, which is the same."
-            )
+        precomputed = self.kernel == "precomputed"
+        warn_of_universum(data, X, universum, precomputed=precomputed)
         caps = row_caps(data, self.C, self.class_weight, self.universum_weight)
-        blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
-        if self.kernel != "precomputed":
-            warn_if_training_points(data)
+        blocks = merge(data, caps, equal_rows=not precomputed)
         kernel = self._settled_kernel(data, blocks)
         terms: dict[str, Any] = {"delta": self.delta, "universum_loss": self.universum_loss}
-        seeded = self.random_state is not None
         problem = state_problem(kernel, data, blocks, caps, **terms)
         events = FitEvents(self, X, y, self.max_iter)
-        with FitProgress(self.tol, verbose=self.verbose) as progress:
-
-            def follow(n_rounds: int, gap: float) -> None:
-                progress.update(n_rounds, gap)
-                events.step("round", n_rounds=n_rounds, relative_gap=gap)
-
-            solution = solve_beyond_doubt(
-                problem,
-                solver=self.solver,
-                cache_size=self.cache_size,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                random_state=check_random_state(self.random_state) if seeded else None,
-                callback=follow,
-            )
+        solution = self._solved(problem, events)
         alpha = blocks.shared_out(solution.alpha)
         self.model_ = FittedModel.of(kernel, data, caps, alpha, solution, **terms)
         self._report(solution, problem.diagonal)
@@ -588,12 +563,36 @@ arrays, or a callable, default=None
 
     def _settled_kernel(self, data: FitData, blocks: Blocks) -> Kernel:
         """The kernel with gamma as a number."""
+        if self.fit_intercept and self.kernel == "precomputed":
+            raise ValueError(
+                "fit_intercept=True needs a kernel that is not precomputed: pass the matrix with 1 "
+                "added to every entry, which is the same."
+            )
         gamma = 1.0
         if self.kernel in KERNELS_WITH_GAMMA:
             training = slice(len(blocks.y))
             X = tensors.take(data.X, blocks.rows[training])
             gamma = resolve_gamma(self.gamma, X, blocks.total(data.weight)[training])
         return Kernel(self.kernel, gamma, self.degree, self.coef0, float(self.fit_intercept))
+
+    def _solved(self, problem: PointProblem, events: FitEvents) -> DualSolution:
+        """The solution, whose rounds are shown and told to callbacks."""
+        seeded = self.random_state is not None
+        with FitProgress(self.tol, verbose=self.verbose) as progress:
+
+            def follow(n_rounds: int, gap: float) -> None:
+                progress.update(n_rounds, gap)
+                events.step("round", n_rounds=n_rounds, relative_gap=gap)
+
+            return solve_beyond_doubt(
+                problem,
+                solver=self.solver,
+                cache_size=self.cache_size,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                random_state=check_random_state(self.random_state) if seeded else None,
+                callback=follow,
+            )
 
     def _report(self, solution: DualSolution, diagonal: FloatArray | None) -> None:
         """Say how well the problem was solved, with k(x, x) where it is known."""

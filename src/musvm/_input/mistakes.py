@@ -16,11 +16,24 @@ from typing import Any
 import numpy as np
 
 from musvm._input.folds import current_fold, warn_of_data
+from musvm._input.ranges import warn_if_on_another_scale
 from musvm._input.reading import FitData, n_rows, universum_parts
 from musvm._input.streams import starts_anew
 
 # Fewer points than this agree by chance, where features take few values.
 FEWEST = 20
+
+
+def warn_of_universum(data: FitData, X: Any, universum: Any, *, precomputed: bool) -> None:
+    """Say what is most likely not meant about the universum of a fit.
+
+    The rows of a precomputed kernel are no points: all that can be known is that there are none.
+    """
+    warn_if_empty(data, universum)
+    if not precomputed:
+        warn_if_split(X, universum)
+        warn_if_on_another_scale(data)
+        warn_if_training_points(data)
 
 
 def warn_if_training_points(data: FitData) -> None:

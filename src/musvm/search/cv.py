@@ -17,8 +17,7 @@ from sklearn.utils.validation import column_or_1d
 
 from musvm._input import reading, tensors
 from musvm._input.blocks import Blocks, merge
-from musvm._input.mistakes import warn_if_empty, warn_if_split, warn_if_training_points
-from musvm._input.ranges import warn_if_on_another_scale
+from musvm._input.mistakes import warn_of_universum
 from musvm._input.reading import FitData
 from musvm._input.weights import balanced_weight, row_caps
 from musvm._messages import warn_user
@@ -391,31 +390,17 @@ such arrays, default=None
         """
         groups = tensors.to_host(groups)
         data = self._read(X, y, universum, sample_weight, universum_sample_weight)
-        warn_if_empty(data, universum)
-        if self.kernel != "precomputed":
-            warn_if_split(X, universum)
-            warn_if_on_another_scale(data)
+        precomputed = self.kernel == "precomputed"
+        warn_of_universum(data, X, universum, precomputed=precomputed)
         # Blocks do not depend on the universum's weight, as long as it is positive.
         caps = row_caps(data, 1.0, self.class_weight, 1.0)
-        blocks = merge(data, caps, equal_rows=self.kernel != "precomputed")
-        if self.kernel != "precomputed":
-            warn_if_training_points(data)
-        grid = self._grid(data, blocks)
-        folds = self._folds(data, groups)
-        # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
-        n_cells = self._n_cells(grid)
-        n_tasks = 2 * n_cells if folds is None else n_cells * len(folds) + 1
+        blocks = merge(data, caps, equal_rows=not precomputed)
+        grid, folds = self._grid(data, blocks), self._folds(data, groups)
         events = FitEvents(self, X, y, None)
-
-        def follow(done: int) -> None:
-            events.step("task", n_done=done)
-
         with (
             one_blas_thread(),
             Pool(self._n_jobs(data)) as pool,
-            Progress(
-                "Search", n_tasks, verbose=self.verbose, follow=follow, unit="tasks"
-            ) as progress,
+            self._progress(grid, folds, events) as progress,
         ):
             method = self._judge if folds is None else None
             runner = Runner(self._options(), method, pool, CellStore(self.memory), progress)
@@ -426,7 +411,7 @@ such arrays, default=None
             )  # fmt: skip
             cells = self._search(steps)
             self._describe(cells, grid)
-            is_leak = self.kernel != "precomputed" and is_made_of_training_points(data, blocks)
+            is_leak = not precomputed and is_made_of_training_points(data, blocks)
             self._choose(cells, steps, data, is_leak=is_leak)
             best = cells[self.best_index_]
             fit = steps.final(best)
@@ -447,6 +432,17 @@ such arrays, default=None
                 return on_device.read(self, X, y, universum, *weights)
         on_host = map(tensors.to_host, (X, y, universum, *weights))
         return reading.read(self, *on_host)
+
+    def _progress(self, grid: Grid, folds: list[Fold] | None, events: FitEvents) -> Progress:
+        """What shows how many tasks are done, and tells it to callbacks."""
+        # With folds, all of them and the final fit; otherwise a fit and a judgement of each cell.
+        n_cells = self._n_cells(grid)
+        n_tasks = 2 * n_cells if folds is None else n_cells * len(folds) + 1
+
+        def follow(done: int) -> None:
+            events.step("task", n_done=done)
+
+        return Progress("Search", n_tasks, verbose=self.verbose, follow=follow, unit="tasks")
 
     def _n_jobs(self, data: FitData) -> int | None:
         """One after the other on a device, whose memory and time are one fit's at a time."""
