@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from musvm import UniversumSVC, UniversumSVCCV, _pieces, loo_error
+from musvm._threads import Workers
 from musvm.kernels import Kernel
 
 needs_timers = pytest.mark.skipif(
@@ -93,6 +94,7 @@ def short_pieces(monkeypatch):
     """Pieces as if a few thousand operations took long; what every call of BLAS would cost."""
     monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
     monkeypatch.setattr(_pieces, "PANEL", 16)
+    monkeypatch.setattr(_pieces, "ROWS", 32)
     costs = []
 
     def counted(function, cost):
@@ -103,12 +105,20 @@ def short_pieces(monkeypatch):
         return call
 
     blas, lapack = _pieces.blas, _pieces.lapack
-    solve = counted(blas.dtrsm, lambda _, L, B: len(L) ** 2 * len(B))
+    solve = counted(blas.dtrsm, lambda _, L, B: len(L) * B.size)
     dsyrk = counted(blas.dsyrk, lambda _, V: V.size * min(V.shape))
     dpotrf = counted(lapack.dpotrf, lambda A: len(A) ** 3 / 3)
     monkeypatch.setattr(blas, "dtrsm", solve)
     monkeypatch.setattr(blas, "dsyrk", dsyrk)
     monkeypatch.setattr(lapack, "dpotrf", dpotrf)
+    cut = _pieces.slices
+
+    def slices(n, each):
+        parts = list(cut(n, each))
+        costs.extend(each * (part.stop - part.start) for part in parts)
+        return parts
+
+    monkeypatch.setattr(_pieces, "slices", slices)
     return costs
 
 
@@ -121,6 +131,21 @@ def test_a_factor_in_pieces_is_the_factor(short_pieces):
     np.testing.assert_allclose(np.tril(A), expected, atol=1e-11)
     assert len(short_pieces) > 9
     assert max(short_pieces) <= 2e4
+
+
+def test_a_factor_has_the_same_digits_on_every_number_of_threads(monkeypatch):
+    monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
+    monkeypatch.setattr(_pieces, "PANEL", 16)
+    monkeypatch.setattr(_pieces, "ROWS", 16)
+    Z = np.random.default_rng(0).normal(size=(130, 150))
+    alone, shared = (np.asfortranarray(Z @ Z.T) for _ in range(2))
+    team = Workers(3)
+    try:
+        assert _pieces.lower_factor(shared, team)
+    finally:
+        team.close()
+    assert _pieces.lower_factor(alone)
+    assert np.array_equal(np.tril(alone), np.tril(shared))
 
 
 @pytest.mark.parametrize("place", [0, 60, 129])
@@ -141,7 +166,8 @@ def test_products_and_divisions_in_pieces_are_those_of_one_call(short_pieces):
     divided = B.copy()
     _pieces.divide_rows(divided, L)
     np.testing.assert_allclose(divided @ L.T, B, atol=1e-12)
-    assert len(short_pieces) > 10
+    # Of the square, six; the others are counted as pieces and as calls.
+    assert len(short_pieces) >= 6 + 2 * 6 + 2 * 4
     assert max(short_pieces) <= 2e4
 
 

@@ -8,7 +8,8 @@ The factor is found one panel of columns after the other. With the columns befor
 
     A_j: -= L_j:,:j (L_j,:j)',    L_jj L_jj' = A_jj,    L_below = A_below L_jj'^-1,
 
-which are products, a small factor and a triangular solve.
+which are products, a small factor and a triangular solve. Products and solves are cut into pieces
+of rows that do not depend on the number of threads, and neither do the digits.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from musvm._threads import Workers
+
 # Of doubles, in one call: a few tenths of a second on one core.
 OPERATIONS = 1e10
-# Columns of a panel.
-PANEL = 512
+# Columns of a panel, and rows of it that a thread takes at a time.
+PANEL, ROWS = 512, 512
 
 Matrix = NDArray[np.float64]
 
@@ -33,7 +36,7 @@ def slices(n: int, operations_each: float) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
-def lower_factor(A: Matrix) -> bool:
+def lower_factor(A: Matrix, team: Workers | None = None) -> bool:
     """Put the lower Cholesky factor of A, Fortran-ordered, in place of its lower triangle.
 
     False, and A is spoiled, if it has none. The upper triangle is not read and means nothing.
@@ -43,17 +46,32 @@ def lower_factor(A: Matrix) -> bool:
     n = len(A)
     if n**3 / 3 <= OPERATIONS:
         return n == 0 or _factor(A)
-    for start in range(0, n, PANEL):
-        stop = min(start + PANEL, n)
-        panel, before = A[start:, start:stop], A[start:, :start]
-        across = A[start:stop, :start].T
-        for part in slices(len(panel), 2.0 * PANEL * start):
-            panel[part] -= before[part] @ across
-        corner = np.array(panel[: stop - start], order="F")
-        if not _factor(corner):
-            return False
-        panel[: stop - start] = corner
-        divide_rows(panel[stop - start :], corner)
+    # Rows of L', which are contiguous.
+    upper, team = A.T, team or Workers()
+    return all(
+        _factor_panel(upper, start, min(start + PANEL, n), team) for start in range(0, n, PANEL)
+    )
+
+
+def _factor_panel(upper: Matrix, start: int, stop: int, team: Workers) -> bool:
+    """The next rows of L', once those above them are there."""
+    panel, above = upper[start:stop, start:], upper[:start, start:]
+    across = above[:, : stop - start]
+
+    def subtract(part: slice) -> None:
+        panel[:, part] -= across.T @ above[:, part]
+
+    if start:
+        team.each(panel.shape[1], subtract, ROWS)
+    corner, rest = np.array(panel[:, : stop - start].T, order="F"), panel[:, stop - start :]
+    if not _factor(corner):
+        return False
+    panel[:, : stop - start] = corner.T
+
+    def divide(part: slice) -> None:
+        rest[:, part] = blas.dtrsm(1.0, corner, rest[:, part], lower=1)
+
+    team.each(rest.shape[1], divide, ROWS)
     return True
 
 
@@ -74,9 +92,9 @@ def subtract_square(C: Matrix, V: Matrix) -> None:
 
 
 def square(V: Matrix) -> Matrix:
-    """V V', symmetric, of a C-ordered V."""
-    total: Matrix = np.zeros((len(V), len(V)), order="F")
-    for part in slices(V.shape[1], float(len(V)) ** 2):
-        blas.dsyrk(1.0, V[:, part].T, trans=1, beta=1.0, c=total, lower=1, overwrite_c=1)
-    total += np.tril(total, -1).T
+    """V V' of a C-ordered V; NumPy computes half of it, and lets other threads go on meanwhile."""
+    pieces = [V[:, part] for part in slices(V.shape[1], float(len(V)) ** 2)]
+    total: Matrix = pieces[0] @ pieces[0].T if pieces else np.zeros((len(V), len(V)))
+    for piece in pieces[1:]:
+        total += piece @ piece.T
     return total

@@ -44,7 +44,7 @@ def test_objective_is_that_of_the_literal_program(seed, delta, C, L):
     """Whatever it reaches is feasible, no worse than what it began with, and can be finished."""
     problem = smooth_problem(seed, delta, C, L)
     begun = solve(problem, tol=TOL, max_iter=1)
-    found = solve_in_play(problem, alpha=begun.alpha, tol=TOL)
+    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=TOL)
     finished = solve_with_gram(problem, alpha=(found or begun).alpha, tol=TOL)
     oracle = optimum(problem)
     assert oracle.width <= TOL, "the oracle itself is not sure"
@@ -61,7 +61,7 @@ def test_it_gets_there_by_itself_where_the_rank_is_high(delta, L):
     problem = smooth_problem(0, delta, 100.0, L, gamma=1.0)
     begun = solve(problem, tol=NEAR, max_iter=1)
     assert not begun.converged
-    found = solve_in_play(problem, alpha=begun.alpha, tol=NEAR)
+    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
 
@@ -72,7 +72,7 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
     begun = solve(problem, tol=NEAR, max_iter=1)
     monkeypatch.setattr(in_play, "MOST_IN_PLAY", 50)
     monkeypatch.setattr(in_play, "MORE_THAN_FREE", 20)
-    found = solve_in_play(problem, alpha=begun.alpha, tol=NEAR)
+    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
 
@@ -85,7 +85,7 @@ def test_equations_in_alpha_are_those_in_the_weights(delta):
     everything = np.ones((rows.n_classes, rows.n_points), dtype=bool)
     start = np.zeros((rows.n_classes, Z.shape[1]))
     restriction = Restriction(np.zeros_like(everything, dtype=float), start, (everything,) * 2)
-    in_alpha = EquationsInPlay(problem.gram, Z, everything)
+    in_alpha = EquationsInPlay(problem.gram, Z, everything, Workers())
     in_weights = Equations(Z.shape[1], rows.n_classes, Workers())
     interior = Interior(Z, rows, Workers(), restriction, in_alpha)
     for _ in range(3):
@@ -116,4 +116,4 @@ def test_the_other_loss_is_left_to_other_paths():
     problem = smooth_problem(0, 0.1, 1.0)
     rows = DualRows(problem.rows.y, 4, problem.rows.caps, 0.1, "max")
     problem = DualProblem(problem.gram, rows)
-    assert solve_in_play(problem, alpha=np.zeros((rows.n_points, 4))) is None
+    assert solve_in_play(problem, Workers(), alpha=np.zeros((rows.n_points, 4))) is None

@@ -158,11 +158,11 @@ class Directions:
         return change
 
     def hessian(self, K: FloatArray) -> FloatArray:
-        """The second derivatives of 1/2 <x, K x>; the upper triangle is filled.
+        """The second derivatives of 1/2 <x, K x> in the upper triangle, zeros below.
 
         Where rows ascend, only the upper triangle of K is read.
         """
-        H = np.empty((len(self), len(self)))
+        H = np.zeros((len(self), len(self)))
         fill_hessian(K, self.row, self.plus, self.minus, H)
         return H
 

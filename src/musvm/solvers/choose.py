@@ -38,7 +38,7 @@ import scipy.sparse as sp
 from musvm._input.streams import StreamedRows, row_values
 from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
 from musvm._lazy import lazy
-from musvm._threads import Workers, one_blas_thread, workers
+from musvm._threads import Workers, workers
 from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
 from musvm.dual.solution import DualSolution, hidden_gap, rounding_of_gap
@@ -62,20 +62,23 @@ GRAM_LIMIT = 3000
 # has few small eigenvalues, and Newton steps need few rounds.
 FIRST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 1200, 2, 20
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
-EASY, EASY_ROUNDS = 1.0, 20
+EASY, EASY_ROUNDS = 1.0, 40
 # Without a universum it is quick up to this, and gets one round for so many equations where there
 # are many of them: a tenth of what interior points would cost.
 LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Newton steps on faces get as much work as interior points would cost, within these limits: a tenth
-# of a second, and most of one. What these cost is known from a factor of the Gram
+# Newton steps on faces get as much work as interior points would cost, within these limits: a
+# hundredth of a second, and most of one. What these cost is known from a factor of the Gram
 # matrix, which is cheap for few points.
-LEAST_WORK, MOST_WORK, FEW_POINTS = 2e9, 1.6e10, 1000
+LEAST_WORK, MOST_WORK, FEW_POINTS = 2e8, 1.6e10, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
+# Newton steps on faces, which may end what interior points for a part began, get as much work as
+# these cost for all rows where the relative gap is below this, and a share of that where it is not.
+NEAR, SHARE_WHEN_FAR = 0.05, 0.2
 # From so many points on, few of them at a time meet their kernel.
 GROWING = 100_000
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt.
@@ -383,14 +386,16 @@ def solve_with_gram(
     patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
     attempts.add(solve, problem, most_work=patience, **order)
     if not attempts.is_over:
-        with one_blas_thread():
-            _add_interior_points(attempts, problem, order)
+        with workers() as team:
+            _add_interior_points(attempts, problem, team, order)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
 
 
-def _add_interior_points(attempts: Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
+def _add_interior_points(
+    attempts: Attempts, problem: DualProblem, team: Workers, order: dict[str, Any]
+) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less."""
     Z = pivoted_cholesky(problem.gram)
     if Z is None:
@@ -402,10 +407,11 @@ def _add_interior_points(attempts: Attempts, problem: DualProblem, order: dict[s
         attempts.add(solve, problem, most_work=min(work, MOST_WORK), **order)
     if work > WORK_IN_PLAY:
         in_play = PLAY_SHARE * work if may_take_all else np.inf
-        if attempts.add(solve_in_play, problem, most_work=in_play, **order):
-            attempts.add(solve, problem, most_work=work, **order)
+        if attempts.add(solve_in_play, problem, team, most_work=in_play, **order):
+            share = 1.0 if attempts.best.relative_gap <= NEAR else SHARE_WHEN_FAR
+            attempts.add(solve, problem, most_work=share * work, **order)
     if may_take_all:
-        _add_interior_and_finish(attempts, problem, Z, Workers(), order)
+        _add_interior_and_finish(attempts, problem, Z, team, order)
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:

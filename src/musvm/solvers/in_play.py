@@ -125,8 +125,9 @@ def _labels(live: tuple[BoolArray, BoolArray]) -> BoolArray:
 class EquationsInPlay:
     """The matrix of the Newton step in the directions of live labels, and its factor."""
 
-    def __init__(self, gram: FloatArray, Z: FloatArray, live: BoolArray) -> None:
+    def __init__(self, gram: FloatArray, Z: FloatArray, live: BoolArray, team: Workers) -> None:
         self.gram, self.Zt = gram, np.ascontiguousarray(Z.T)
+        self._team = team
         self.row, self.label = np.nonzero(live.T)
         self.size = len(self.row)
 
@@ -136,11 +137,11 @@ class EquationsInPlay:
         self._at = self.label[kept], self.row[kept]
         directions = self._directions = Directions.of(self._at[1], self._at[0], sizes)
         self.size = sizes.sum() - len(sizes)
-        H = np.triu(directions.hessian(self.gram))
+        H = directions.hessian(self.gram)
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
         _add_blocks(H, group, 1.0 / theta[kept][directions.away])
         H.flat[:: len(H) + 1] += 1.0 / theta[kept][directions.towards]
-        self._factor = ScaledFactor(H)
+        self._factor = ScaledFactor(H, self._team)
 
     def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
         """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
@@ -172,6 +173,7 @@ def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
 
 def solve_in_play(
     problem: DualProblem,
+    team: Workers,
     *,
     alpha: FloatArray,
     tol: float = 1e-4,
@@ -197,7 +199,7 @@ def solve_in_play(
             callback(len(history) + n_rounds, gap)
 
     while goes_on and not best.converged and len(history) < max_iter and work <= most_work:
-        found = _round(problem, best, tol, max_iter - len(history))
+        found = _round(problem, team, best, tol, max_iter - len(history))
         if found is None:
             break
         best, goes_on = found.best, found.is_new
@@ -225,7 +227,9 @@ class _Round(NamedTuple):
     work: float
 
 
-def _round(problem: DualProblem, start: DualSolution, tol: float, most_steps: int) -> _Round | None:
+def _round(
+    problem: DualProblem, team: Workers, start: DualSolution, tol: float, most_steps: int
+) -> _Round | None:
     """Solve for what is in play; None if that is nothing, or too much."""
     old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
     variables = Variables.of(problem.rows, old_alpha, F)
@@ -243,8 +247,8 @@ def _round(problem: DualProblem, start: DualSolution, tol: float, most_steps: in
     live = live[0][:, points], live[1][:, points]
     old = np.ascontiguousarray(old_alpha[:, points])
     restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
-    equations = EquationsInPlay(part.gram, Z, _labels(live))
-    interior = Interior(Z, part.rows, Workers(), restriction, equations)
+    equations = EquationsInPlay(part.gram, Z, _labels(live), team)
+    interior = Interior(Z, part.rows, team, restriction, equations)
     n_steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
     work = n_steps * variables.n_directions(reach) ** 3 / 3.0
 

@@ -161,7 +161,7 @@ class Equations:
 
     def factorise(self, pieces: list[Piece]) -> None:
         H = self._by_pairs(pieces) if self.r > MANY_COLUMNS else self._by_products(pieces)
-        self._factor = ScaledFactor(H.reshape(self.size, self.size))
+        self._factor = ScaledFactor(H.reshape(self.size, self.size), self.workers)
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
@@ -261,7 +261,7 @@ class ScaledFactor:
     nearest one that has a factor.
     """
 
-    def __init__(self, H: FloatArray) -> None:
+    def __init__(self, H: FloatArray, team: Workers) -> None:
         self._scale = 1.0 / np.sqrt(H.diagonal())
         H *= self._scale
         H *= self._scale[:, None]
@@ -269,7 +269,7 @@ class ScaledFactor:
         while True:
             self._lower = np.array(H.T, order="F")
             self._lower.flat[:: len(H) + 1] += ridge
-            if lower_factor(self._lower):
+            if lower_factor(self._lower, team):
                 break
             ridge = max(10.0 * ridge, 1e-15)
 
