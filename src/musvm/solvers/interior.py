@@ -43,7 +43,7 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
 
 # Entries of an array of a piece: some twenty of them are in use at a time.
-PIECE_ENTRIES = 2**15
+PIECE_ENTRIES = 2**17
 # Entries of the products z_a z_b that are formed at a time: they should stay in the cache.
 PRODUCT_ENTRIES = 2**17
 # With more columns than this their products are not formed: one symmetric product per pair of
