@@ -8,8 +8,9 @@ The factor is found one panel of columns after the other. With the columns befor
 
     A_j: -= L_j:,:j (L_j,:j)',    L_jj L_jj' = A_jj,    L_below = A_below L_jj'^-1,
 
-which are products, a small factor and a triangular solve. Products and solves are cut into pieces
-of rows that do not depend on the number of threads, and neither do the digits.
+which are products, a small factor and a triangular solve. Products, which are most of it, are cut
+into pieces of rows that do not depend on the number of threads, and neither do the digits. SciPy's
+calls of BLAS keep other threads of Python from going on, so the solves stay on one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from musvm._threads import Workers
 OPERATIONS = 1e10
 # Columns of a panel, and rows of it that a thread takes at a time.
 PANEL, ROWS = 512, 512
+# Columns of what is squared at a time: every thread has a copy of as many.
+COLUMNS = 1024
 
 Matrix = NDArray[np.float64]
 
@@ -59,19 +62,16 @@ def _factor_panel(upper: Matrix, start: int, stop: int, team: Workers) -> bool:
     across = above[:, : stop - start]
 
     def subtract(part: slice) -> None:
-        panel[:, part] -= across.T @ above[:, part]
+        panel[:, part] -= np.matmul(across.T, above[:, part])
 
     if start:
-        team.each(panel.shape[1], subtract, ROWS)
+        at_a_time = max(int(OPERATIONS / (2.0 * PANEL * start)), 1)
+        team.each(panel.shape[1], subtract, min(ROWS, at_a_time))
     corner, rest = np.array(panel[:, : stop - start].T, order="F"), panel[:, stop - start :]
     if not _factor(corner):
         return False
     panel[:, : stop - start] = corner.T
-
-    def divide(part: slice) -> None:
-        rest[:, part] = blas.dtrsm(1.0, corner, rest[:, part], lower=1)
-
-    team.each(rest.shape[1], divide, ROWS)
+    divide_rows(rest.T, corner)
     return True
 
 
@@ -91,10 +91,11 @@ def subtract_square(C: Matrix, V: Matrix) -> None:
         blas.dsyrk(-1.0, V[:, part], beta=1.0, c=C, lower=1, overwrite_c=1)
 
 
-def square(V: Matrix) -> Matrix:
-    """V V' of a C-ordered V; NumPy computes half of it, and lets other threads go on meanwhile."""
-    pieces = [V[:, part] for part in slices(V.shape[1], float(len(V)) ** 2)]
-    total: Matrix = pieces[0] @ pieces[0].T if pieces else np.zeros((len(V), len(V)))
-    for piece in pieces[1:]:
-        total += piece @ piece.T
+def square(V: Matrix, weights: Matrix) -> Matrix:
+    """V diag(weights)^2 V'; NumPy computes half of it, and lets other threads go on meanwhile."""
+    total: Matrix = np.zeros((len(V), len(V)))
+    step = max(min(COLUMNS, int(OPERATIONS / len(V) ** 2)), 1)
+    for start in range(0, V.shape[1], step):
+        part = V[:, start : start + step] * weights[start : start + step]
+        total += np.matmul(part, part.T)
     return total

@@ -331,3 +331,10 @@ def test_a_trial_leaves_interior_points_enough_rounds():
     X, y = load_digits(return_X_y=True)
     model = UniversumSVC(10.0, kernel="linear", max_iter=60).fit(X / 16, y)
     assert model.converged_
+
+
+def test_an_easy_problem_may_end_in_its_trial_however_few_rounds_are_allowed():
+    X, y = load_digits(return_X_y=True)
+    model = UniversumSVC(1e-4, kernel="linear", max_iter=30).fit(X / 16, y)
+    assert model.converged_
+    assert model.n_iter_ <= 15

@@ -52,6 +52,14 @@ def test_objective_is_that_of_the_literal_program(case):
     assert infeasibility(rows, solution.alpha) <= 1e-12
 
 
+def test_steps_after_the_one_that_met_the_tolerance_count_as_well():
+    """Five of them, in the hope of a solution with fewer support vectors."""
+    X, y = load_iris(return_X_y=True)
+    solution = solve(X, DualRows(y[:100].astype(np.intp), 3, np.full(150, 1e6), 0.0))
+    assert solution.converged
+    assert len(solution.history) == solution.n_rounds
+
+
 @pytest.mark.parametrize("C", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 @pytest.mark.parametrize("load", [load_iris, load_wine])
 def test_any_C_on_features_as_they_come(load, C):

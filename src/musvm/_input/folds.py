@@ -49,7 +49,7 @@ _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
 
 @contextmanager
 def told_already() -> Iterator[None]:
-    """Fits to parts of data that a fit to all of them has judged: they repeat no warnings."""
+    """Fits to data, or parts of them, whose mistakes have been told: they repeat no warnings."""
     token = _is_silent.set(True)
     try:
         yield

@@ -79,7 +79,7 @@ class DualSolution(Certificate):
             converged=bool(relative <= tol),
             alpha=alpha,
             decision=decision,
-            history=[*rounds[:-1], relative],
+            history=[*rounds[:-1], relative] if rounds else [],
             hidden_gap=0.0 if diagonal is None else hidden_gap(rows, alpha, diagonal, gap, primal),
         )
 

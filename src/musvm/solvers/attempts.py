@@ -63,9 +63,12 @@ class Attempts:
         at_most: int | None = None,
         **more: Any,
     ) -> bool:
-        """Go on from the best alpha, for some of the rounds; whether there was a way to."""
+        """Go on from the best alpha, for some of the rounds that are left, or all.
+
+        False if all is over, or there is no way to.
+        """
         alpha = self.best.alpha if self._found else self._alpha
-        return self.add_anew(go_on, *args, at_most=at_most, alpha=alpha, **more)
+        return self._run(go_on, *args, at_most=at_most, alpha=alpha, **more)
 
     def add_anew(
         self,
@@ -74,12 +77,16 @@ class Attempts:
         at_most: int | None = None,
         **more: Any,
     ) -> bool:
-        """Begin from nothing, for some of the rounds that are left or all of them."""
+        """The same from nothing."""
+        return self._run(begin, *args, at_most=at_most, **more)
+
+    def _run(self, solve: Callable[..., DualSolution | None], *args: Any, **more: Any) -> bool:
         if self.is_over:
             return False
+        at_most = more.pop("at_most")
         rounds = self.rounds_left if at_most is None else min(at_most, self.rounds_left)
         told = counted_from(self._n_done, self._callback)
-        found = begin(*args, tol=self._tol, max_iter=rounds, callback=told, **more)
+        found = solve(*args, tol=self._tol, max_iter=rounds, callback=told, **more)
         if found is None:
             return False
         self._found.append(found)

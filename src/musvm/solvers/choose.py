@@ -61,6 +61,8 @@ GRAM_LIMIT = 3000
 # are points, where these are so many times as many as columns. With more columns the Gram matrix
 # has few small eigenvalues, and Newton steps need few rounds.
 FIRST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 1200, 2, 20
+# It hardly ever takes more steps than this.
+MOST_STEPS = 60
 # Descent is quick where C k(x, x) is below this, on average, and gets so many rounds to prove it.
 EASY, EASY_ROUNDS = 1.0, 40
 # Without a universum it is quick up to this, and gets one round for so many equations where there
@@ -320,13 +322,13 @@ def _solve_small(
     kernel, attempts = problem.kernel, Attempts(**options)
     may_try = kernel.is_psd_by_construction and kernel.name != "linear"
     if may_try and len(problem.rows) >= TRIAL_POINTS and options["tol"] >= TRIAL_TOL:
-        with _own_or(team) as team:
-            backend = _backend(problem, 1e6 * cache_size, team)
+        with _own_or(team) as some:
+            backend = _backend(problem, 1e6 * cache_size, some)
             attempts.add_anew(
                 solve_by_working_sets, problem.dual, backend, at_most=TRIAL_ROUNDS, **order
             )
     if not attempts.is_over:
-        attempts.add(solve_with_gram, problem.with_gram(), **order)
+        attempts.add(solve_with_gram, problem.with_gram(), team=team, **order)
     return attempts.best
 
 
@@ -354,8 +356,10 @@ def _solve_interior(
     squares = points.squared_norms()
     require_finite(squares)
     attempts = Attempts(**options)
-    # Interior points must be left with enough to end what a trial began.
-    trial = min(easy_rounds(dual, squares, problem.X.shape[1]), attempts.rounds_left - STEPS)
+    # Interior points begin from nothing: they must be left with enough rounds, or half of them.
+    left = attempts.rounds_left
+    wanted = easy_rounds(dual, squares, problem.X.shape[1])
+    trial = min(wanted, max(left // 2, left - MOST_STEPS))
     if may_try and trial > 0:
         attempts.add_anew(solve_linear, problem.X, problem.rows, dual, team, at_most=trial, **order)
     if not attempts.is_over:
@@ -377,6 +381,7 @@ def solve_with_gram(
     tol: float = 1e-4,
     max_iter: int = 1000,
     alpha: FloatArray | None = None,
+    team: Workers | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
@@ -386,8 +391,8 @@ def solve_with_gram(
     patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
     attempts.add(solve, problem, most_work=patience, **order)
     if not attempts.is_over:
-        with workers() as team:
-            _add_interior_points(attempts, problem, team, order)
+        with _own_or(team) as some:
+            _add_interior_points(attempts, problem, some, order)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best

@@ -253,7 +253,7 @@ def solve_growing(
     while True:
         last = passes.relative_gap
         found = passes.solve(inner_tol, max_iter - len(history), tell)
-        history += [max(gap, last) for gap in found.history[: found.n_rounds]]
+        history += [max(gap, last) for gap in found.history]
         # Candidates that are given up before their rounds are over have met rounding.
         is_last = not found.converged or len(history) >= max_iter
         others, shares = passes.look(found, tol, is_last=is_last)

@@ -42,8 +42,9 @@ from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
 from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
 
-# Entries of an array of a piece: some twenty of them are in use at a time.
-PIECE_ENTRIES = 2**17
+# Entries of an array of a piece, of which some twenty are in use at a time: more where there would
+# be more than so many pieces, whose threads would wait for each other.
+PIECE_ENTRIES, MOST_ENTRIES, MANY_PIECES = 2**15, 2**17, 16
 # Entries of the products z_a z_b that are formed at a time: they should stay in the cache.
 PRODUCT_ENTRIES = 2**17
 # With more columns than this their products are not formed: one symmetric product per pair of
@@ -115,7 +116,8 @@ class Restriction:
 
 def _pieces(Z: FloatArray, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
     n, L = rows.n_train, rows.n_classes
-    size = max(PIECE_ENTRIES // L, 64)
+    several = -(-rows.n_points // MANY_PIECES)
+    size = max(min(max(PIECE_ENTRIES // L, several), MOST_ENTRIES // L), 64)
     bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
     pieces = []
     for start, next_start in pairwise(bounds):
@@ -200,8 +202,7 @@ class Equations:
         def compute(which: slice) -> None:
             for pair in range(which.start, which.stop):
                 k, l = ks[pair], ls[pair]
-                scaled = Zt * np.sqrt(weights[pair])
-                block = square(scaled)
+                block = square(Zt, np.sqrt(weights[pair]))
                 H[k, :, l, :] = block if k == l else -block
                 H[l, :, k, :] = H[k, :, l, :]
 
@@ -523,7 +524,8 @@ class _Run:
             alpha = self._best[1]
             _make_feasible(self.interior.rows, alpha)
             return self._certified(alpha)
-        return replace(self.found, n_rounds=len(self.history))
+        history = [*self.history[:-1], self.found.relative_gap]
+        return replace(self.found, n_rounds=len(history), history=history)
 
     def _certified(self, alpha: FloatArray) -> DualSolution:
         """Of a class-major alpha, with K itself."""
