@@ -213,7 +213,7 @@ def fastest_path(case: Case, seconds: float) -> float:
             with at_most(best):
                 taken, model = timed_fit(case, solver=path)
             best = min(best, taken) if model.converged_ else best
-        except OverTimeError:
+        except (OverTimeError, MemoryError):
             continue
     return best
 

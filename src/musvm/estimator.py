@@ -305,8 +305,9 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
         of low rank. 'auto' weighs what each would cost. All of them stop at the same `tol`.
 
     cache_size : float, default=4000
-        Largest size of the kernel cache of 'working-set', in MB. Memory is taken as rows are
-        computed, so small problems take less.
+        Largest size of the kernel cache of 'working-set', in MB, and of the equations of
+        'interior' where `solver` asks for it. Memory is taken as rows are computed, so small
+        problems take less.
 
     tol : float, default=1e-4
         Relative duality gap at which the solver stops: `dual_gap_` is at most `tol` times

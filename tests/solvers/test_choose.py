@@ -338,3 +338,13 @@ def test_an_easy_problem_may_end_in_its_trial_however_few_rounds_are_allowed():
     model = UniversumSVC(1e-4, kernel="linear", max_iter=30).fit(X / 16, y)
     assert model.converged_
     assert model.n_iter_ <= 15
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_interior_points_without_room_for_their_equations_are_refused(kernel):
+    X, y = load_digits(return_X_y=True)
+    model = UniversumSVC(kernel=kernel, solver="interior", cache_size=1.0)
+    with pytest.raises(MemoryError, match="more than cache_size=1: use 'auto'"):
+        model.fit(X[:300] / 16, y[:300])
+    assert not hasattr(model, "classes_")
+    assert model.set_params(solver="auto").fit(X[:300] / 16, y[:300]).converged_

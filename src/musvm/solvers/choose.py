@@ -71,10 +71,10 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Newton steps on faces get as much work as interior points would cost, within these limits: a
+# Newton steps on faces get half as much work as interior points would cost, within these limits: a
 # hundredth of a second, and most of one. What these cost is known from a factor of the Gram
 # matrix, which is cheap for few points.
-LEAST_WORK, MOST_WORK, FEW_POINTS = 2e8, 1.6e10, 1000
+NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.5, 2e8, 1.6e10, 1000
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
@@ -256,7 +256,7 @@ def _solve_in_memory(
     problem = _with_constant_column(problem) if path != "working-set" else problem
     with _own_or(team) as team:
         if path == "interior":
-            return _solve_interior(problem, team, solver == "auto", options, order)
+            return _solve_interior(problem, cache_size, team, solver == "auto", options, order)
         if path == "linear":
             return solve_linear(problem.X, problem.rows, dual, team, **options, **order)
         _examine_sample(problem)
@@ -334,6 +334,7 @@ def _solve_small(
 
 def _solve_interior(
     problem: PointProblem,
+    cache_size: float,
     team: Workers,
     may_try: bool,
     options: dict[str, Any],
@@ -349,9 +350,12 @@ def _solve_interior(
                 "solver='interior' needs a kernel matrix that is positive semi-definite: use "
                 "'gram' or 'auto'."
             )
+        _require_room(Z.shape[1], dual.n_classes, cache_size)
         attempts = Attempts(**options)
         _add_interior_and_finish(attempts, with_gram, Z, team, order)
         return attempts.best
+    if not may_try:
+        _require_room(min(problem.X.shape[1], len(problem.rows)), dual.n_classes, cache_size)
     points = Points(problem.X, problem.rows, team)
     squares = points.squared_norms()
     require_finite(squares)
@@ -373,6 +377,16 @@ def _solve_interior(
     if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
         _finish(attempts, problem.with_gram(), order)
     return attempts.best
+
+
+def _require_room(n_columns: int, n_classes: int, cache_size: float) -> None:
+    """Refuse interior points whose equations and their factor take more than `cache_size` MB."""
+    megabytes = 1e-6 * 16.0 * (n_columns * (n_classes - 1.0)) ** 2
+    if megabytes > cache_size:
+        raise MemoryError(
+            f"solver='interior' needs {megabytes:.3g} MB for {n_columns} columns of the kernel and "
+            f"{n_classes} classes, more than cache_size={cache_size:g}: use 'auto'."
+        )
 
 
 def solve_with_gram(
@@ -409,7 +423,8 @@ def _add_interior_points(
     work = interior_work(M, Z.shape[1], L)
     may_take_all = Z.shape[1] * (L - 1) <= LAST_EQUATIONS
     if M <= FEW_POINTS and work > LEAST_WORK:
-        attempts.add(solve, problem, most_work=min(work, MOST_WORK), **order)
+        patience = min(NEWTON_SHARE * work, MOST_WORK)
+        attempts.add(solve, problem, most_work=patience, **order)
     if work > WORK_IN_PLAY:
         in_play = PLAY_SHARE * work if may_take_all else np.inf
         if attempts.add(solve_in_play, problem, team, most_work=in_play, **order):
