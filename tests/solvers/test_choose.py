@@ -348,3 +348,19 @@ def test_interior_points_without_room_for_their_equations_are_refused(kernel):
         model.fit(X[:300] / 16, y[:300])
     assert not hasattr(model, "classes_")
     assert model.set_params(solver="auto").fit(X[:300] / 16, y[:300]).converged_
+
+
+def test_a_gram_matrix_of_many_points_with_few_columns_goes_to_interior_points_first(monkeypatch):
+    """As the linear kernel itself does: a search, or a precomputed kernel, has its Gram matrix."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
+    linear = UniversumSVC(100.0, kernel="linear").fit(X, y)
+    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_interior")}
+    model = UniversumSVC(100.0, kernel="precomputed").fit(X @ X.T, y)
+    assert [name for name, called in calls.items() if called] == ["solve_interior"]
+    assert model.converged_
+    assert abs(model.objective_ - linear.objective_) <= model.dual_gap_ + linear.dual_gap_
+    # Descent is quick where C k(x, x) is small.
+    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_interior")}
+    assert UniversumSVC(1e-3, kernel="precomputed").fit(X @ X.T, y).converged_
+    assert [name for name, called in calls.items() if called] == ["solve"]
