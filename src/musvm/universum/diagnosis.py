@@ -130,7 +130,13 @@ class UniversumDiagnosis:
         return f"{spread}, and {self.taken_for}."
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures by their names; NaN for a nuisance that is not defined."""
+        """Return the figures by their names.
+
+        Returns
+        -------
+        figures : dict
+            Numbers and words; NaN for a nuisance that is not defined.
+        """
         label = self.majority
         return {
             "n_points": self.n_points,
