@@ -36,6 +36,7 @@ class Tables:
 
     train: Table
     universa: list[Table]
+    universum_label: str | None
 
 
 def check_readable(*sources: str | Path, what: str = "table") -> None:
@@ -102,7 +103,7 @@ def read_tables(
     universa = [read_table(source, columns, format) for source in universum]
     for other in universa:
         _note_classes_in(other, table)
-    return Tables(table, universa if marked is None else [marked])
+    return Tables(table, universa if marked is None else [marked], label)
 
 
 def _note_classes_in(universum: Table, train: Table) -> None:

@@ -114,30 +114,37 @@ def fit(
     _check_outputs(out, report, force, inputs)
     _note_idle(context, kernel.value, bool(universum) or universum_label is not None)
     with mistakes_in_one_line():
-        from musvm._input.folds import told_already
-
         tables = read_tables(train, universum or [], universum_label, layout, format)
         data = prepare(tables.train, tables.universa, scale=scale)
-        # What the fits of the search and the report would tell of the universa, `prepare` has told.
-        with told_already():
-            found, facts = _found(tables, data, parameters, accept, nested)
-            facts["universum_label"] = universum_label
-            _write_model(found, data, facts, out)
-            if report is not None:
-                _write_report(found, data, report, tables.train.path)
+        facts = _fitted_and_written(tables, data, parameters, accept, nested, out, report)
     _tell(facts, out, report, as_json=as_json)
 
 
-def _found(
-    tables: Tables, data: Prepared, parameters: dict[str, Any], accept: float, nested: int
-) -> tuple[Any, dict[str, Any]]:
-    """The search, and what is told of it."""
-    found = search(data, parameters)
-    return found, {
-        **_facts(tables, data, found),
-        "rejection": _rejection(data, found, accept),
-        "nested": nested_error(data, parameters, nested) if nested else None,
-    }
+def _fitted_and_written(
+    tables: Tables,
+    data: Prepared,
+    parameters: dict[str, Any],
+    accept: float,
+    nested: int,
+    out: Path,
+    report: Path | None,
+) -> dict[str, Any]:
+    """What is told of the search, whose model and report are written."""
+    from musvm._input.folds import told_already
+
+    # What the fits of the search and the report would tell of the universa, `prepare` has told.
+    with told_already():
+        found = search(data, parameters)
+        facts = {
+            **_facts(tables, data, found),
+            "rejection": _rejection(data, found, accept),
+            "nested": nested_error(data, parameters, nested) if nested else None,
+            "universum_label": tables.universum_label,
+        }
+        _write_model(found, data, facts, out)
+        if report is not None:
+            _write_report(found, data, report, tables.train.path)
+    return facts
 
 
 def _refuse_more_tables(more: Sequence[str]) -> None:

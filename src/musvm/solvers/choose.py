@@ -408,14 +408,15 @@ def solve_with_gram(
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     Z = _few_columns(problem)
-    if Z is not None:
-        with _own_or(team) as some:
-            _add_interior_and_finish(attempts, problem, Z, some, order)
-    patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
-    attempts.add(solve, problem, most_work=patience, **order)
+    if Z is None:
+        patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
+        attempts.add(solve, problem, most_work=patience, **order)
     if not attempts.is_over:
         with _own_or(team) as some:
-            _add_interior_points(attempts, problem, some, order)
+            if Z is None:
+                _add_interior_points(attempts, problem, some, order)
+            else:
+                _add_interior_and_finish(attempts, problem, Z, some, order)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
