@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -20,12 +22,24 @@ needs_timers = pytest.mark.skipif(
 
 
 @pytest.fixture
-def interrupt_after():
-    """A function that interrupts whatever runs once it has computed for so many seconds."""
+def interrupt_after(monkeypatch):
+    """A function that interrupts whatever runs once it has computed for so many seconds.
+
+    Where Python itself drops the exception (a callback of the collector, a finalizer) the key is
+    pressed again.
+    """
 
     def handler(*_):
         raise KeyboardInterrupt
 
+    def press_again(dropped):
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_PROF, 0.001)
+        else:
+            other_hook(dropped)
+
+    other_hook = sys.unraisablehook
+    monkeypatch.setattr(sys, "unraisablehook", press_again)
     before = signal.signal(signal.SIGPROF, handler)
     yield lambda seconds: signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_PROF, 0.0)
@@ -83,6 +97,27 @@ def test_an_interrupt_ends_leave_one_out_and_searches(interrupt_after):
         search.fit(X, y, universum=U)
     assert not hasattr(search, "best_estimator_")
     assert threading.active_count() == threads
+
+
+@needs_timers
+def test_an_interrupt_that_a_callback_of_the_collector_drops_comes_again(interrupt_after):
+    drops = iter(range(3))
+
+    def interrupted_inside(*_):
+        if next(drops, None) is not None:
+            raise KeyboardInterrupt
+
+    def collect_and_wait():
+        gc.collect()
+        while True:
+            pass
+
+    gc.callbacks.append(interrupted_inside)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            collect_and_wait()
+    finally:
+        gc.callbacks.remove(interrupted_inside)
 
 
 # ---------------------------------------------------------------------------------------------
