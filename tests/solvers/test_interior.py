@@ -72,16 +72,31 @@ def test_any_C_on_features_as_they_come(load, C):
     assert infeasibility(rows, solution.alpha) <= 1e-12
 
 
+def clusters(n, d, L, distance, C, seed=0):
+    """Points around centres, one for every class, and the rows of a problem without universum."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, L, n)
+    X = distance * rng.normal(size=(L, d))[y] + rng.normal(size=(n, d))
+    return X, DualRows(y, L, np.full(n, C))
+
+
 def test_corrections_lengthen_steps_and_change_nothing_else(monkeypatch):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 6, 2000)
-    X = rng.normal(size=(6, 25))[y] + 2.0 * rng.normal(size=(2000, 25))
-    rows = DualRows(y, 6, np.full(2000, 10.0))
+    X, rows = clusters(3000, 20, 8, 1.0, 10.0)
     corrected = solve(X, rows)
     monkeypatch.setattr("musvm.solvers.interior.MAX_CORRECTIONS", 0)
     plain = solve(X, rows)
     assert corrected.n_rounds <= 0.8 * plain.n_rounds
     assert corrected.primal == pytest.approx(plain.primal, rel=2 * TOL)
+
+
+def test_variables_that_are_at_their_bound_at_once_do_not_cut_the_next_step_short(monkeypatch):
+    X, rows = clusters(4000, 40, 6, 0.7, 1.0, seed=1)
+    limited = solve(X, rows)
+    monkeypatch.setattr("musvm.solvers.cones.MOST_LEFT_OUT", np.inf)
+    monkeypatch.setattr("musvm.solvers.interior.MOST_CENTRED", 1.0)
+    as_predicted = solve(X, rows)
+    assert limited.n_rounds <= 0.9 * as_predicted.n_rounds
+    assert limited.primal == pytest.approx(as_predicted.primal, rel=2 * TOL)
 
 
 def test_points_that_support_nothing_are_exactly_zero():

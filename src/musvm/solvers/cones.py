@@ -53,6 +53,8 @@ FIRST_SLACK = 1.0
 NEARLY_NOTHING = 1e-12
 # Products between these times the target are near enough to it.
 SMALLEST, LARGEST = 0.1, 10.0
+# So many targets are the most that a corrector makes up for.
+MOST_LEFT_OUT = 30.0
 HELD = 1e-200
 
 
@@ -168,9 +170,16 @@ class Cone:
         quadruples = zip(self.x, self.z, self.left_out, self.live, strict=True)
         return [((target - left_out) / z - x) * live for x, z, left_out, live in quadruples]
 
-    def keep_left_out(self) -> None:
-        """Take the products of the changes for what a linear model of x z leaves out (Mehrotra)."""
-        self.left_out = [dx * dz for dx, dz in zip(self.dx, self.dz, strict=True)]
+    def keep_left_out(self, target: float) -> None:
+        """Take the products of the changes for what a linear model of x z leaves out (Mehrotra).
+
+        They are those of a whole step. Of a variable that would be at its bound after a tenth of
+        one they say nothing, and making up for all of them would cut the next step short.
+        """
+        xp, most = namespace(self.alpha), MOST_LEFT_OUT * target
+        self.left_out = [
+            xp.clip(dx * dz, -most, most) for dx, dz in zip(self.dx, self.dz, strict=True)
+        ]
 
     def pull_to_centre(self, t: float, target: float) -> None:
         """Aim at products that are nearer to the target after a step of length t (Gondzio).

@@ -52,10 +52,13 @@ PRODUCT_ENTRIES = 2**17
 MANY_COLUMNS = 72
 # How much of the way to the boundary a step goes.
 NEARLY = 0.99
+# No step aims at products larger than this share of the present mean: where the predictor gets
+# nowhere, correctors do more for the step than a timid target.
+MOST_CENTRED = 0.5
 # A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
 # come of it. Corrections cost little next to the factor of many equations: one for so many of them.
 LONG, LONGER, WORTH = 0.8, 0.3, 0.1
-MAX_CORRECTIONS, EQUATIONS_PER_CORRECTION = 4, 100
+MAX_CORRECTIONS, EQUATIONS_PER_CORRECTION = 4, 60
 # Refinements end when the residual has fallen by so much, or no longer falls.
 REFINED, MAX_REFINEMENTS = 1e-8, 4
 # Steps without a smaller gap before the method gives up: rounding is what is left.
@@ -188,7 +191,7 @@ class Equations:
         order = np.maximum(order, order.T)
         H = self._empty()
         for pair, (k, l) in enumerate(zip(*self._pairs, strict=True)):
-            H[k, :, l, :] = packed[order, pair] if k == l else -packed[order, pair]
+            H[k, :, l, :] = packed[pair, order] if k == l else -packed[pair, order]
             H[l, :, k, :] = H[k, :, l, :]
         return self._plus_identity(H)
 
@@ -238,20 +241,17 @@ def _pair_weights(cone: Cone) -> FloatArray:
 
 
 def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
-    """sum_i z_ia z_ib A_i,kl for all a <= b and all pairs k <= l."""
+    """sum_i z_ia z_ib A_i,kl for all pairs k <= l, and all a <= b; (pairs, products)."""
     Zt, weights = piece.Zt, _pair_weights(piece.cone)
-    r, R = Zt.shape
-    n_products = r * (r + 1) // 2
-    step = max(PRODUCT_ENTRIES // n_products, 32)
-    total = np.zeros((n_products, n_pairs))
-    for start in range(0, R, step):
+    first, second = np.triu_indices(len(Zt))
+    step = max(PRODUCT_ENTRIES // len(first), 32)
+    total = np.zeros((n_pairs, len(first)))
+    for start in range(0, Zt.shape[1], step):
         z = Zt[:, start : start + step]
-        products = np.empty((n_products, z.shape[1]))
-        row = 0
-        for a in range(r):
-            np.multiply(z[a:], z[a], out=products[row : row + r - a])
-            row += r - a
-        total += products @ weights[:, start : start + step].T
+        # Two calls that take rows cost less than one product for every column of Z.
+        products = np.take(z, first, axis=0)
+        products *= np.take(z, second, axis=0)
+        total += weights[:, start : start + step] @ products.T
     return total
 
 
@@ -327,8 +327,8 @@ class Interior:
         self._direct(0.0, corrected=False)
         t = min(1.0, self._room())
         predicted = self._sum(lambda p: p.cone.products(t)) / self.n_products
-        target = max((predicted / mean) ** 3 * mean, floor)
-        self._map(lambda p: p.cone.keep_left_out())
+        target = max(min((predicted / mean) ** 3, MOST_CENTRED) * mean, floor)
+        self._map(lambda p: p.cone.keep_left_out(target))
         dW = self._direct(target, corrected=True)
         dW, t = self._lengthened(dW, min(1.0, NEARLY * self._room()), target)
         self._map(lambda p: p.cone.advance(t))
