@@ -82,9 +82,9 @@ def clusters(n, d, L, distance, C, seed=0):
 
 def test_corrections_lengthen_steps_and_change_nothing_else(monkeypatch):
     X, rows = clusters(3000, 20, 8, 1.0, 10.0)
-    corrected = solve(X, rows)
-    monkeypatch.setattr("musvm.solvers.interior.MAX_CORRECTIONS", 0)
     plain = solve(X, rows)
+    monkeypatch.setattr("musvm.solvers.interior.CORRECTION", 100.0)
+    corrected = solve(X, rows)
     assert corrected.n_rounds <= 0.8 * plain.n_rounds
     assert corrected.primal == pytest.approx(plain.primal, rel=2 * TOL)
 

@@ -131,7 +131,7 @@ class Cone:
     z: list[Array]
     dx: list[Array]
     dz: list[Array]
-    live: list[Array]
+    live: list[Array] | None
     left_out: list[Array]
     star: Any
 
@@ -164,11 +164,9 @@ class Cone:
 
     def _aims(self, target: float, corrected: bool) -> list[Array]:
         """(target - what a linear model leaves out) / z - x: the change of x where z stays."""
-        if not corrected:
-            triples = zip(self.x, self.z, self.live, strict=True)
-            return [(target / z - x) * live for x, z, live in triples]
-        quadruples = zip(self.x, self.z, self.left_out, self.live, strict=True)
-        return [((target - left_out) / z - x) * live for x, z, left_out, live in quadruples]
+        left_out = self.left_out if corrected else [0.0] * len(self.x)
+        triples = zip(self.x, self.z, left_out, strict=True)
+        return self._of_live([(target - missing) / z - x for x, z, missing in triples])
 
     def keep_left_out(self, target: float) -> None:
         """Take the products of the changes for what a linear model of x z leaves out (Mehrotra).
@@ -203,13 +201,17 @@ class Cone:
     def changes(self, values: tuple[list[Array], list[Array], Array]) -> None:
         self.dx, self.dz, self.d_alpha = list(values[0]), list(values[1]), values[2]
 
-    def _hold(self) -> None:
-        """Leave the multipliers alone of what is held."""
-        for dz, live in zip(self.dz, self.live, strict=True):
-            dz *= live
+    def _of_live(self, changes: list[Array]) -> list[Array]:
+        """The changes, in place, with those of what is held set to zero."""
+        if self.live is not None:
+            for change, live in zip(changes, self.live, strict=True):
+                change *= live
+        return changes
 
     @property
     def n_products(self) -> int:
+        if self.live is None:
+            return sum(x.shape[0] * x.shape[1] for x in self.x)
         return sum(int(live.sum()) for live in self.live)
 
     def products(self, t: float = 0.0) -> float:
@@ -248,16 +250,18 @@ class Simplex(Cone):
     def __init__(self, bound: Array, e: Array, live: Array | None = None) -> None:
         """`e` is that of the first formula less F."""
         xp = namespace(bound)
+        all_live = live is None
         live = bound == bound if live is None else live
         x = xp.sum(bound, axis=0) / xp.sum(xp.astype(live, bound.dtype), axis=0)
         x = xp.where(live, 0.0 * bound + x, HELD)
         slack = e - xp.min(xp.where(live, e, xp.inf), axis=0)
-        self.bound, self.live = bound, [xp.astype(live, bound.dtype)]
+        self.bound = bound
+        self.live = None if all_live else [xp.astype(live, bound.dtype)]
         self.alpha = bound - xp.where(live, x, 0.0)
         self.x, self.z = [x], [xp.where(live, FIRST_SLACK + slack, 1.0)]
 
     def linearise(self) -> None:
-        self.star = Star(self.live[0] * (self.x[0] / self.z[0]))
+        self.star = Star(*self._of_live([self.x[0] / self.z[0]]))
 
     def graph(self) -> list[Array]:
         return [self.star.theta / self.star.total**0.5]
@@ -267,7 +271,7 @@ class Simplex(Cone):
         shift = namespace(v).sum(v, axis=0) / self.star.total
         dx = self.star.balanced(v - self.star.theta * shift)
         self.dx, self.dz, self.d_alpha = [dx], [0.0 * v + shift], -dx
-        self._hold()
+        self._of_live(self.dz)
 
     def respond(self, dF: Array) -> None:
         slopes = self.star.slopes(dF)
@@ -275,7 +279,7 @@ class Simplex(Cone):
         self.dz[0] -= slopes
         self.dx[0] += change
         self.d_alpha -= change
-        self._hold()
+        self._of_live(self.dz)
 
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
@@ -304,7 +308,7 @@ class Capped(Cone):
         p = xp.where(live_p, 0.5 * caps + 0.0 * F, xp.where(top - F > delta, caps + 0.0 * F, 0.0))
         of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
         q = xp.where(live_q, 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0), 0.0)
-        self.caps, self.live = caps, [of_p, of_p, of_q]
+        self.caps, self.live = caps, None if live is None else [of_p, of_p, of_q]
         self.alpha = p - q
         self.x = [p + HELD, caps - p + HELD, q + HELD]
         z_p, z_u = (
@@ -315,8 +319,10 @@ class Capped(Cone):
 
     def linearise(self) -> None:
         (p, u, q), (z_p, z_u, z_q) = self.x, self.z
-        self.theta_p = self.live[0] / (z_p / p + z_u / u)
-        self.theta_q = self.live[2] * (q / z_q)
+        self.theta_p, self.theta_q = 1.0 / (z_p / p + z_u / u), q / z_q
+        if self.live is not None:
+            self.theta_p *= self.live[0]
+            self.theta_q *= self.live[2]
         self.star = Star(self.theta_p + self.theta_q)
 
     graph = Simplex.graph
@@ -333,7 +339,7 @@ class Capped(Cone):
         self.dx = [dp, -dp, dq]
         self.dz = [dz_u + shift, dz_u, 0.0 * dq - shift]
         self.d_alpha = dp - dq
-        self._hold()
+        self._of_live(self.dz)
 
     def respond(self, dF: Array) -> None:
         (_, u, _), (_, z_u, _) = self.x, self.z
@@ -345,7 +351,7 @@ class Capped(Cone):
         for change, more in zip(self.dz, [slope + dz_u, dz_u, -slope], strict=True):
             change += more
         self.d_alpha += dp - dq
-        self._hold()
+        self._of_live(self.dz)
 
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (p, u, q), (z_p, z_u, z_q) = namespace(self.alpha), self.x, self.z
@@ -372,7 +378,7 @@ class Balanced(Cone):
         self.x = [part, 1.0 * part, 1.0 * part[:1]]
         self.z = [rise + (FIRST_SLACK + delta), fall + FIRST_SLACK]
         self.z.append(2.0 * FIRST_SLACK + xp.max(rise, axis=0)[None])
-        self.live = [xp.ones_like(x) for x in self.x]
+        self.live = None
 
     def linearise(self) -> None:
         self.star = DoubleStar(*(x / z for x, z in zip(self.x, self.z, strict=True)))

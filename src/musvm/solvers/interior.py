@@ -56,9 +56,10 @@ NEARLY = 0.99
 # nowhere, correctors do more for the step than a timid target.
 MOST_CENTRED = 0.5
 # A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
-# come of it. Corrections cost little next to the factor of many equations: one for so many of them.
+# come of it. A correction takes as long as so many operations of BLAS for every entry of alpha, and
+# a step as many of them as its equations cost.
 LONG, LONGER, WORTH = 0.8, 0.3, 0.1
-MAX_CORRECTIONS, EQUATIONS_PER_CORRECTION = 4, 60
+MAX_CORRECTIONS, CORRECTION = 4, 1500.0
 # Refinements end when the residual has fallen by so much, or no longer falls.
 REFINED, MAX_REFINEMENTS = 1e-8, 4
 # Steps without a smaller gap before the method gives up: rounding is what is left.
@@ -305,19 +306,20 @@ class Interior:
         self.n_products = sum(piece.cone.n_products for piece in self.pieces)
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
 
-    def _map(self, function: Callable[[Piece], Any]) -> list[Any]:
-        """A function of all pieces, on several threads; the results in their order."""
-        found: list[Any] = [None] * len(self.pieces)
+    def _map(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> list[Any]:
+        """A function of all pieces, or what stands for them, on several threads, in their order."""
+        of = self.pieces if of is None else of
+        found: list[Any] = [None] * len(of)
 
         def compute(which: slice) -> None:
             for k in range(which.start, which.stop):
-                found[k] = function(self.pieces[k])
+                found[k] = function(of[k])
 
         self.workers.each(len(found), compute, 1)
         return found
 
-    def _sum(self, function: Callable[[Piece], Any]) -> Any:
-        return sum(self._map(function))
+    def _sum(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> Any:
+        return sum(self._map(function, of))
 
     def step(self, floor: float = 0.0) -> float:
         """One predictor and corrector; its length. No product is aimed below `floor`."""
@@ -338,13 +340,12 @@ class Interior:
 
     def _lengthened(self, dW: FloatArray, t: float, target: float) -> tuple[FloatArray, float]:
         """The same step, or one that is longer because it keeps nearer to the centre."""
-        for _ in range(min(self.equations.size // EQUATIONS_PER_CORRECTION, MAX_CORRECTIONS)):
+        for _ in range(self._n_corrections()):
             if t >= LONG:
                 break
             aim = min(1.0, t + LONGER)
             before = [piece.cone.changes for piece in self.pieces]
-            for piece in self.pieces:
-                piece.cone.pull_to_centre(aim, target)
+            self._pull_to_centre(aim, target)
             other = self._direct(target, corrected=True)
             length = min(1.0, NEARLY * self._room())
             if length < t + WORTH * (aim - t):
@@ -353,6 +354,15 @@ class Interior:
                 break
             dW, t = other, length
         return dW, t
+
+    def _n_corrections(self) -> int:
+        """How many of them take no longer than the equations."""
+        size, n_entries = float(self.equations.size), self.rows.n_points * self.rows.n_classes
+        equations = self.rows.n_points * size**2 / 2.0 + size**3 / 3.0
+        return min(int(equations / (CORRECTION * n_entries)), MAX_CORRECTIONS)
+
+    def _pull_to_centre(self, aim: float, target: float) -> None:
+        self._map(lambda p: p.cone.pull_to_centre(aim, target))
 
     def products(self) -> float:
         """The sum of all x z: the gap, if W were the weights of alpha."""
@@ -407,13 +417,6 @@ class Interior:
         gap, primal = self._sum(survey)
         return float(gap), float(primal)
 
-    def primal(self) -> float:
-        """P of the weights W."""
-        loss = self._sum(
-            lambda p: p.part.caps @ statement.losses(p.part, p.decision_values(self.W))
-        )
-        return float(loss + 0.5 * np.vdot(self.W, self.W))
-
     def snapped(self, eagerness: float) -> FloatArray:
         """A feasible alpha near this one with as many entries as possible at their bounds.
 
@@ -421,15 +424,17 @@ class Interior:
         """
         snapped = self._map(lambda p: _Snapped(p, eagerness))
         for _ in range(GIVE_BACKS):
-            lost = self.own_weights - sum(s.weights() for s in snapped)
-            V = self.equations.solve(lost)
-            for s in snapped:
-                s.give_back(V)
+            self._give_back(snapped)
         alpha = np.hstack([s.alpha for s in snapped])
         largest = np.abs(alpha).argmax(axis=0), np.arange(alpha.shape[1])
         alpha[largest] -= alpha.sum(axis=0)
         _make_feasible(self.rows, alpha)
         return alpha
+
+    def _give_back(self, snapped: list[_Snapped]) -> None:
+        """Let the entries that are left make up for what is missing of the weights."""
+        V = self.equations.solve(self.own_weights - self._sum(_Snapped.weights, snapped))
+        self._map(lambda s: s.give_back(V), snapped)
 
 
 def _make_feasible(rows: DualRows, alpha: FloatArray) -> None:
@@ -483,6 +488,7 @@ class _Run:
         self.found: DualSolution | None = None
         self._best = np.inf, interior.alpha()
         self._n_waited = self._n_more = 0
+        self._primal = np.inf
 
     @property
     def is_over(self) -> bool:
@@ -493,8 +499,8 @@ class _Run:
         """One step; the relative gap after it, with Z Z' for K."""
         interior, rows = self.interior, self.interior.rows
         interior.step(self._floor())
-        gap, primal = interior.gap_and_primal()
-        self.history.append(statement.relative_gap(rows, gap, primal))
+        gap, self._primal = interior.gap_and_primal()
+        self.history.append(statement.relative_gap(rows, gap, self._primal))
         smaller = gap < self._best[0]
         if smaller:
             self._best = gap, interior.alpha()
@@ -504,8 +510,7 @@ class _Run:
 
     def _floor(self) -> float:
         """What no product needs to be below."""
-        primal = self.interior.primal()
-        gain = min(primal, self.interior.rows.primal_at_zero - primal)
+        gain = min(self._primal, self.interior.rows.primal_at_zero - self._primal)
         share = SHARE * (MORE if self.found else 1.0)
         return share * self.tol * max(gain, 0.0) / self.interior.n_products
 
