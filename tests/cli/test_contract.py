@@ -52,6 +52,15 @@ def test_the_command_and_the_module_start_the_same_function():
     assert project["scripts"] == {"musvm": "musvm.__main__:main"}
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"]])
+def test_every_command_is_listed_with_a_whole_sentence(arguments):
+    """Where the terminal is as narrow as a pipe is taken to be."""
+    listed = CliRunner().invoke(app, arguments).output.partition("Commands:")[2]
+    assert len(listed.splitlines()) > 8
+    cut = [line for line in listed.splitlines() if line.endswith("...")]
+    assert not cut
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
 def test_help_gives_examples_and_is_plain_text_in_a_pipe(arguments):
     result = run(*arguments)

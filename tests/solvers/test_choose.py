@@ -364,3 +364,20 @@ def test_a_gram_matrix_of_many_points_with_few_columns_goes_to_interior_points_f
     calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_interior")}
     assert UniversumSVC(1e-3, kernel="precomputed").fit(X @ X.T, y).converged_
     assert [name for name, called in calls.items() if called] == ["solve"]
+
+
+def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
+    """Where rounding ends them it would end them again: Newton steps go on, and nothing in play."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
+    tried, solver = [], paths.solve_interior
+
+    def ended_early(*args, max_iter, **kwargs):
+        tried.append(max_iter)
+        return solver(*args, max_iter=2, **kwargs)
+
+    monkeypatch.setattr(paths, "solve_interior", ended_early)
+    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_in_play")}
+    assert UniversumSVC(10.0, kernel="precomputed").fit(X @ X.T, y).converged_
+    assert len(tried) == 1
+    assert [name for name, called in calls.items() if called] == ["solve"]

@@ -36,7 +36,7 @@ def demo(
     no_figure: Annotated[bool, typer.Option("--no-figure", help="Draw no figure.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare a plain SVM with a universum SVM on handwritten digits.
+    """Compare plain and universum SVMs on handwritten digits.
 
     Classifies the digits 0-3 from ten training images each, with images of the digits 4-9 as
     universum. All parameters are chosen on the training images. Takes a minute or two.

@@ -50,9 +50,9 @@ def diagnose(
     reorder: options.Reorder = False,
     zero_based: options.ZeroBased = False,
 ) -> None:
-    """Measure universa by a plain SVM, before any of them is used, and rank them.
+    """Rank universa by what a plain SVM makes of them.
 
-    A plain SVM is chosen and fitted, and asked what it makes of them. Spread
+    A plain SVM is chosen and fitted before any of them is used, and asked about them. Spread
     is the mean difference of a point's largest and smallest decision value, 1 being the margin;
     inside is the share of points within all margins; label entropy is 1 if all classes are given
     equally often and 0 if one gets them all; taken for is the class that is given most often, and

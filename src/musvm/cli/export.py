@@ -20,7 +20,7 @@ def export(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write the decision function of a model, with its preparation, as an ONNX graph.
+    """Write a model, with its preparation, as an ONNX graph.
 
     The graph computes in doubles. Its input is X, or numbers and categories where columns are
     categorical; its outputs are decision and label.

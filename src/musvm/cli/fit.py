@@ -82,7 +82,7 @@ def fit(
     reorder: options.Reorder = False,
     zero_based: options.ZeroBased = False,
 ) -> None:
-    """Choose and fit a model for a labelled table, with a universum if there is one.
+    """Choose and fit a model, with a universum if there is one.
 
     C and gamma are chosen for the plain SVM, then C, delta and C*/C for the SVM with universum,
     and the two are compared on rows that are left out. The preparation of the columns is part of

@@ -42,10 +42,10 @@ def inspect(
     reorder: options.Reorder = False,
     zero_based: options.ZeroBased = False,
 ) -> None:
-    """Show what a model file says about itself, after checking that it is safe and whole.
+    """Show what a model file says about itself, once checked.
 
-    Only the types of a closed list are loaded; a file that names any other is refused with their
-    names, and nothing in it is run.
+    It must be safe and whole: only the types of a closed list are loaded; a file that names any
+    other is refused with their names, and nothing in it is run.
 
     With --verify, objectives, feasibility and duality gap are recomputed from the tables of the
     fit, in extended precision, and held against what the model claims.

@@ -36,10 +36,10 @@ def loo(
     reorder: options.Reorder = False,
     zero_based: options.ZeroBased = False,
 ) -> None:
-    """Leave-one-out error: how often a training row is misclassified by a model without it.
+    """Leave out every training row once, and count the errors.
 
-    TRAIN and the universum are those of the fit, in the same order; others are recognised and
-    refused.
+    An error is a row that the model without it would misclassify. TRAIN and the universum are
+    those of the fit, in the same order; others are recognised and refused.
 
     Status: 0 done, 1 the data or the model was refused, 2 wrong command line.
     """

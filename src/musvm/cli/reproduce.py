@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 reproduce = typer.Typer(
     no_args_is_help=True,
-    help="Run an experiment: the papers' tables and figures, or a study of ours.\n\n"
+    help="Run an experiment of the papers, or one of our own.\n\n"
     "The traffic signs are in GTSRB_Final_Training_Images.zip, to be had from "
     "https://sid.erda.dk/public/archives/daaeac0d7ce1152aea9b61d9f1e19370/: give the file or its "
     "folder as --data. Table 2 of the digits needs no download.",
@@ -180,7 +180,7 @@ def _check_options(
 
 
 for _table, _about in {
-    "table2": "Test errors of the plain SVM and of the MU-SVM with each universum.",
+    "table2": "Test errors of the plain SVM and with each universum.",
     "table3": "The same, models chosen by cross-validation and by bounds.",
     "table4": "The same for universa of several sizes.",
     "timing": "How long the selection of a model takes.",
@@ -197,7 +197,10 @@ def paper(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """All tables of both papers and the timing: traffic signs, and NIST if it is there."""
+    """All tables of both papers, and the timing.
+
+    On the traffic signs, and on NIST if it is there.
+    """
     from musvm.experiments import paper as study
     from musvm.experiments import tables
     from musvm.experiments.protocol import Study
@@ -247,7 +250,10 @@ def universa(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Universa made of nothing or selected from a pool, and how many points they need."""
+    """Universa made of nothing, or selected from a pool.
+
+    And how many points they need.
+    """
     from musvm.experiments import universa as study
 
     perform(study.experiment(partitions, seed), data, out, jobs, as_json)
@@ -277,7 +283,10 @@ def figures(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """The paper's histograms of projections on the traffic signs, and what is read off them."""
+    """The paper's histograms of projections on the traffic signs.
+
+    And what is read off them.
+    """
     from musvm.experiments import figures as study
 
     perform(study.experiment(partitions, seed), data, out, jobs, as_json)
@@ -291,7 +300,10 @@ def thresholds(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Whether rejection accepts as many points as it promises; needs no download."""
+    """Whether rejection accepts as many points as it promises.
+
+    Needs no download.
+    """
     from musvm.experiments import thresholds as study
 
     perform(study.experiment(splits, seed), None, out, jobs, as_json)

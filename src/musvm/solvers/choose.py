@@ -403,7 +403,7 @@ def solve_with_gram(
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
-    Interior points come first where the Gram matrix of many points has few columns.
+    Interior points come first, and only then, where the Gram matrix of many points has few columns.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)

@@ -53,7 +53,8 @@ FIRST_SLACK = 1.0
 NEARLY_NOTHING = 1e-12
 # Products between these times the target are near enough to it.
 SMALLEST, LARGEST = 0.1, 10.0
-# So many targets are the most that a corrector makes up for.
+# So many targets are the most that Mehrotra's corrector makes up for: with ten, steps in play grow
+# in number; with a hundred, the few variables that cut steps short still do.
 MOST_LEFT_OUT = 30.0
 HELD = 1e-200
 
@@ -172,7 +173,7 @@ class Cone:
         """Take the products of the changes for what a linear model of x z leaves out (Mehrotra).
 
         They are those of a whole step. Of a variable that would be at its bound after a tenth of
-        one they say nothing, and making up for all of them would cut the next step short.
+        one they say nothing, and making up for all of them would cut this step short.
         """
         xp, most = namespace(self.alpha), MOST_LEFT_OUT * target
         self.left_out = [
@@ -201,12 +202,12 @@ class Cone:
     def changes(self, values: tuple[list[Array], list[Array], Array]) -> None:
         self.dx, self.dz, self.d_alpha = list(values[0]), list(values[1]), values[2]
 
-    def _of_live(self, changes: list[Array]) -> list[Array]:
-        """The changes, in place, with those of what is held set to zero."""
+    def _of_live(self, values: list[Array]) -> list[Array]:
+        """Values of all variables, in place, with those of what is held set to zero."""
         if self.live is not None:
-            for change, live in zip(changes, self.live, strict=True):
-                change *= live
-        return changes
+            for value, live in zip(values, self.live, strict=True):
+                value *= live
+        return values
 
     @property
     def n_products(self) -> int:
@@ -250,15 +251,14 @@ class Simplex(Cone):
     def __init__(self, bound: Array, e: Array, live: Array | None = None) -> None:
         """`e` is that of the first formula less F."""
         xp = namespace(bound)
-        all_live = live is None
-        live = bound == bound if live is None else live
-        x = xp.sum(bound, axis=0) / xp.sum(xp.astype(live, bound.dtype), axis=0)
-        x = xp.where(live, 0.0 * bound + x, HELD)
-        slack = e - xp.min(xp.where(live, e, xp.inf), axis=0)
+        free = bound == bound if live is None else live
+        x = xp.sum(bound, axis=0) / xp.sum(xp.astype(free, bound.dtype), axis=0)
+        x = xp.where(free, 0.0 * bound + x, HELD)
+        slack = e - xp.min(xp.where(free, e, xp.inf), axis=0)
         self.bound = bound
-        self.live = None if all_live else [xp.astype(live, bound.dtype)]
-        self.alpha = bound - xp.where(live, x, 0.0)
-        self.x, self.z = [x], [xp.where(live, FIRST_SLACK + slack, 1.0)]
+        self.live = None if live is None else [xp.astype(live, bound.dtype)]
+        self.alpha = bound - xp.where(free, x, 0.0)
+        self.x, self.z = [x], [xp.where(free, FIRST_SLACK + slack, 1.0)]
 
     def linearise(self) -> None:
         self.star = Star(*self._of_live([self.x[0] / self.z[0]]))

@@ -52,12 +52,12 @@ PRODUCT_ENTRIES = 2**17
 MANY_COLUMNS = 72
 # How much of the way to the boundary a step goes.
 NEARLY = 0.99
-# No step aims at products larger than this share of the present mean: where the predictor gets
-# nowhere, correctors do more for the step than a timid target.
+# No step aims at products larger than this share of the present mean, unless these need not be as
+# small: where the predictor gets nowhere, correctors do more for the step than a timid target.
 MOST_CENTRED = 0.5
 # A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
-# come of it. A correction takes as long as so many operations of BLAS for every entry of alpha, and
-# a step as many of them as its equations cost.
+# come of it. A correction takes roughly as long as so many operations of BLAS for every entry of
+# alpha: there may be as many of them in a step as take no longer than its equations.
 LONG, LONGER, WORTH = 0.8, 0.3, 0.1
 MAX_CORRECTIONS, CORRECTION = 4, 1500.0
 # Refinements end when the residual has fallen by so much, or no longer falls.
