@@ -358,11 +358,12 @@ class Capped(Cone):
         full, no_p, no_q = u * curvature < z_u, p * curvature < z_p, q * curvature < z_q
         theta_p = xp.where(no_p | full, 0.0, self.theta_p)
         theta = theta_p + xp.where(no_q, 0.0, self.theta_q)
-        # A row with nothing left to balance it stays as it is.
-        stuck = xp.max(theta, axis=0) == 0.0
-        settled = (theta == 0.0) & ~stuck
+        # A row of which nothing is left is zero, or stays as it is where entries at c need others
+        # to balance them.
+        nothing_left = xp.max(theta, axis=0) == 0.0
+        settled = (theta == 0.0) & ~(nothing_left & xp.any(full, axis=0))
         at_bound = xp.where(full, self.caps + 0.0 * p, 0.0)
-        star = Star(xp.where(stuck, self.star.theta, theta))
+        star = Star(xp.where(nothing_left, self.star.theta, theta))
         return _closed(xp.where(settled, at_bound, self.alpha), star), star, settled
 
 

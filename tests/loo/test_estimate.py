@@ -1,0 +1,32 @@
+"""The estimate of leave-one-out depends on the solution, not on how it was found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from musvm import UniversumSVC, loo_error
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0])
+def test_the_path_of_the_solver_does_not_change_the_estimate(weight):
+    """Universum points within Delta are exactly zero on every path: none is taken for a free one.
+
+    With next to nothing left of them, they would make up for every training point left out.
+    """
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.RandomState(0)
+    train = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:5] for k in (3, 5, 8, 9)])
+    others = rng.permutation(np.flatnonzero(np.isin(y, (0, 1, 2, 4, 6, 7))))[:200]
+    X, y, U = X[train] / 16.0, y[train], X[others] / 16.0
+    errors, inside = [], []
+    for solver in ("gram", "interior"):
+        model = UniversumSVC(
+            1.0, kernel="linear", delta=0.3, universum_weight=weight, solver=solver, tol=1e-8
+        ).fit(X, y, universum=U)
+        result = loo_error(model, X, y, universum=U, method="loo-estimate")
+        errors.append(result.error)
+        inside.append(int((result.types[len(y) :] == 0).sum()))
+    assert inside[0] == inside[1] > 50
+    assert errors[0] == errors[1] > 0.1
