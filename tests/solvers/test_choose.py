@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, load_wine, make_classification
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC
+from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
 from musvm.solvers.factors import pivoted_cholesky
@@ -381,3 +382,17 @@ def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
     assert UniversumSVC(10.0, kernel="precomputed").fit(X @ X.T, y).converged_
     assert len(tried) == 1
     assert [name for name, called in calls.items() if called] == ["solve"]
+
+
+def test_patient_newton_steps_come_before_interior_points(monkeypatch):
+    """Of equal solutions, estimates of leave-one-out need one with few free variables."""
+    monkeypatch.setattr(paths, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(paths, "NEWTON_SHARE", 0.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 4, 300)
+    problem = DualProblem(X @ X.T, DualRows(y, 4, np.full(300, 100.0)))
+    tried = _counting(monkeypatch, "solve_interior")
+    assert paths.solve_with_gram(problem, patient=True).converged
+    assert not tried
+    assert paths.solve_with_gram(problem).converged
+    assert tried

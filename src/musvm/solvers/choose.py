@@ -400,16 +400,21 @@ def solve_with_gram(
     team: Workers | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
+    patient: bool = False,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
     Interior points come first, and only then, where the Gram matrix of many points has few columns.
+
+    `patient` gives Newton steps all the work that they may ever have. Where alpha is not unique
+    they end with few free variables, and interior points with many: a leave-one-out estimate, which
+    lets the free ones make up for the point that is left out, is far too small then.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     Z = _few_columns(problem)
     if Z is None:
-        patience = LEAST_WORK if problem.n_points <= FEW_POINTS else MOST_WORK
+        patience = MOST_WORK if patient or problem.n_points > FEW_POINTS else LEAST_WORK
         attempts.add(solve, problem, most_work=patience, **order)
     if not attempts.is_over:
         with _own_or(team) as some:
