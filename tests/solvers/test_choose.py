@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine, make_classification
 from threadpoolctl import threadpool_limits
 
-from musvm import UniversumSVC
+from musvm import UniversumSVC, UniversumSVCCV
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
@@ -396,3 +396,19 @@ def test_patient_newton_steps_come_before_interior_points(monkeypatch):
     assert not tried
     assert paths.solve_with_gram(problem).converged
     assert tried
+
+
+def test_searches_are_patient_where_the_solution_judges_itself(monkeypatch):
+    """In leave-one-out, which solves for all points; those of folds are judged by the others."""
+    asked = []
+
+    def recorded(problem, *, patient, **options):
+        asked.append((problem.n_points == 150, patient))
+        return paths.solve_with_gram(problem, patient=patient, **options)
+
+    monkeypatch.setattr("musvm.search.cells.solve_with_gram", recorded)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 3)), rng.integers(0, 3, 150)
+    for criterion in ("loo-estimate", 3):
+        UniversumSVCCV([10.0], kernel="linear", criterion=criterion).fit(X, y)
+    assert set(asked) == {(True, True), (False, False)}

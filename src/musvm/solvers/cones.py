@@ -124,6 +124,7 @@ class Cone:
 
     `x` and `z` are lists of variables and their multipliers, `dx` and `dz` their changes. alpha
     is kept beside them: the difference that defines it would lose the digits of a small one.
+    `live` is None where nothing is held.
     """
 
     alpha: Array
