@@ -11,8 +11,10 @@ search   What does a search of the paper's size cost on tensors, and on arrays?
 scale    How do time, rounds and memory grow, to half a million points (shifted images)?
 repeats  Do ten large fits in a row in one process, and two processes at once, get their memory?
 million  A universum of a million points (blends of two images of different classes).
+linear   A linear kernel of very many points and few columns (`tall.py`), and of MNIST: interior
+         points on the GPU next to the same method, or descent, on the processor's cores.
 
-The last three are run when asked for, and have pages of their own.
+The last four are run when asked for, and have pages of their own.
 
 It needs PyTorch, a GPU, and MNIST's four files in `mnist` in the data folder. Fits start from
 floats on the GPU and end with a model; a small fit before them starts PyTorch and its libraries.
@@ -32,6 +34,7 @@ import numpy as np
 import torch
 from sklearn.svm import SVC
 
+import tall
 from _shared import Report, Table, data_file, timed, traffic_signs
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.datasets import load_mnist
@@ -370,6 +373,47 @@ def measure_million(quick: bool) -> None:
     report.store()
 
 
+def measure_linear(quick: bool) -> None:
+    report = gpu_report("gpu-linear", "A linear kernel on a GPU", quick)
+    table = Table(
+        "Ten classes, default settings",
+        ("points", "universum", "C", "GPU s", "steps", "gap", "processor s", "times as fast",
+         "objectives apart"),
+        "Tensors of doubles on the GPU, and the same arrays on all cores of the processor beside "
+        "it; one fit each, after one that starts PyTorch's libraries. Objectives apart: relative; "
+        "both gaps are below 1e-4.",
+    )  # fmt: skip
+    X, y = load_mnist(data_file("mnist"), return_X_y=True)
+    problems = [(X, y, None, (1e-2, 1.0))]
+    for n, d in ((20_000, 20),) if quick else tall.SIZES:
+        points, labels, universum = tall.sample(n, d)
+        problems += [(points, labels, None, tall.COSTS), (points, labels, universum, tall.COSTS)]
+    linear_fit(*(torch.as_tensor(part, device=DEVICE) for part in tall.sample(5000, 10)), 1.0)
+    for points, labels, universum, costs in problems:
+        there = [None if part is None else torch.as_tensor(part, device=DEVICE)
+                 for part in (points, labels, universum)]  # fmt: skip
+        for cost in costs:
+            took, model = seconds(lambda t=there, c=cost: linear_fit(*t, c))
+            took_here, here = seconds(
+                lambda p=points, l=labels, u=universum, c=cost: linear_fit(p, l, u, c)
+            )
+            apart = abs(model.objective_ - here.objective_) / here.objective_
+            table.add(
+                f"{len(points):,} x {points.shape[1]}", 0 if universum is None else len(universum),
+                cost, took, model.n_iter_, f"{model.dual_gap_ / model.objective_:.1e}", took_here,
+                took_here / took, f"{apart:.1e}",
+            )  # fmt: skip
+            print(table.rows[-1], model.converged_, here.converged_, flush=True)
+            if not (model.converged_ and here.converged_):
+                raise AssertionError("a fit did not converge")
+    report.add(table)
+    report.store()
+
+
+def linear_fit(X: Any, y: Any, U: Any, cost: float) -> UniversumSVC:
+    return UniversumSVC(cost, kernel="linear", delta=DELTA).fit(X, y, universum=U)
+
+
 def fit_some(n_fits: int, quick: bool) -> list[float]:
     """Seconds of large fits in a row, whose kernel matrices differ in size."""
     X, y = images(quick)
@@ -419,7 +463,12 @@ def asked_for(name: str, title: str, description: str, small: str) -> tuple[Repo
     return gpu_report(name, title, quick), quick
 
 
-OWN_PAGES = {"scale": measure_scale, "repeats": measure_repeats, "million": measure_million}
+OWN_PAGES = {
+    "scale": measure_scale,
+    "repeats": measure_repeats,
+    "million": measure_million,
+    "linear": measure_linear,
+}
 
 
 def main() -> None:

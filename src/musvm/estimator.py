@@ -554,8 +554,9 @@ arrays, or a callable, default=None
         elif tensors.is_tensor(X):
             parts = [X, *reading.universum_parts(universum)]
             n_points = sum(map(reading.n_rows, parts))
-            stays = stays_on_device(n_points, self.kernel, self.solver)
-            if stays and not self.fit_intercept:
+            if stays_on_device(
+                X, n_points, self.kernel, self.solver, fit_intercept=self.fit_intercept
+            ):
                 from musvm._input import on_device
 
                 return on_device.read(self, X, y, universum, *weights)

@@ -412,3 +412,35 @@ def test_searches_are_patient_where_the_solution_judges_itself(monkeypatch):
     for criterion in ("loo-estimate", 3):
         UniversumSVCCV([10.0], kernel="linear", criterion=criterion).fit(X, y)
     assert set(asked) == {(True, True), (False, False)}
+
+
+def _of_few_columns(n=200):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, 5)), rng.integers(0, 4, n)
+    return DualProblem(X @ X.T, DualRows(y, 4, np.full(n, 100.0)))
+
+
+def test_few_points_of_few_columns_go_to_interior_points_first(monkeypatch):
+    """Unless an estimate of leave-one-out is to be made of them."""
+    newton, interior = (_counting(monkeypatch, name) for name in ("solve", "solve_interior"))
+    assert paths.solve_with_gram(_of_few_columns()).converged
+    assert (len(newton), len(interior)) == (0, 1)
+    assert paths.solve_with_gram(_of_few_columns(), patient=True).converged
+    assert (len(newton), len(interior)) == (1, 1)
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(1.0, False), (1e-2, True)])
+def test_newton_steps_end_sooner_far_from_the_optimum(monkeypatch, gap, expected):
+    monkeypatch.setattr(paths, "LEAST_WORK", 0.0)
+    cost = paths._InteriorCost(_of_few_columns())
+    may_go_on = paths._patience(cost, patient=False, hasty=False)
+    assert may_go_on(0.9 * paths.NEWTON_SHARE * cost.work, gap)
+    assert may_go_on(1.9 * paths.NEWTON_SHARE * cost.work, gap) == expected
+
+
+def test_the_hasty_do_the_least_work_and_the_patient_the_most():
+    cost = paths._InteriorCost(_of_few_columns())
+    hasty, patient = (paths._patience(cost, patient=p, hasty=not p) for p in (False, True))
+    for may_go_on, most in ((hasty, paths.LEAST_WORK), (patient, paths.MOST_WORK)):
+        assert may_go_on(most, 1.0)
+        assert not may_go_on(1.01 * most, 1e-9)

@@ -117,3 +117,11 @@ def test_the_other_loss_is_left_to_other_paths():
     rows = DualRows(problem.rows.y, 4, problem.rows.caps, 0.1, "max")
     problem = DualProblem(problem.gram, rows)
     assert solve_in_play(problem, Workers(), alpha=np.zeros((rows.n_points, 4))) is None
+
+
+def test_no_round_begins_that_would_take_more_work_than_there_is():
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    assert solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR, most_work=1e3) is None
+    enough = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR, most_work=1e12)
+    assert enough.n_rounds > 0

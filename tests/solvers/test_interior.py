@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import load_iris, load_wine
 
 from musvm._threads import Workers
@@ -15,7 +14,7 @@ from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
 from musvm.solvers.factors import principal_factor
 from musvm.solvers.interior import Equations, Piece, solve_interior
 from oracles import optimum
-from strategies import DELTAS, LOSSES, caps, points
+from strategies import linear_problems
 
 TOL = 1e-6
 
@@ -25,18 +24,6 @@ def solve(X, rows, *, tol=TOL, workers=None):
     return solve_interior(
         Z, rows, lambda alpha: X @ (X.T @ alpha), workers or Workers(), tol=tol, max_iter=200
     )
-
-
-@st.composite
-def linear_problems(draw):
-    """Points of few columns, some of them copies, some of them zero, of any length; and rows."""
-    L = draw(st.integers(2, 6))
-    n, m = draw(st.integers(1, 15)), draw(st.integers(0, 10))
-    X = draw(points(n + m, draw(st.integers(1, 5))))
-    if draw(st.booleans()):
-        X = X * 10.0 ** np.linspace(-1.5, 1.5, X.shape[1])
-    y = np.array(draw(st.lists(st.integers(0, L - 1), min_size=n, max_size=n)), dtype=np.intp)
-    return X, DualRows(y, L, draw(caps(n, m)), draw(DELTAS), draw(LOSSES))
 
 
 @settings(max_examples=60)

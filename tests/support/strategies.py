@@ -124,3 +124,15 @@ def _feasible_row(problem: DualProblem, i: int, rng: np.random.Generator) -> np.
     row = np.empty(L)
     row[order] = np.concatenate([up, -down])
     return row
+
+
+@st.composite
+def linear_problems(draw):
+    """Points of few columns, some of them copies, some of them zero, of any length; and rows."""
+    L = draw(st.integers(2, 6))
+    n, m = draw(st.integers(1, 15)), draw(st.integers(0, 10))
+    X = draw(points(n + m, draw(st.integers(1, 5))))
+    if draw(st.booleans()):
+        X = X * 10.0 ** np.linspace(-1.5, 1.5, X.shape[1])
+    y = np.array(draw(st.lists(st.integers(0, L - 1), min_size=n, max_size=n)), dtype=np.intp)
+    return X, DualRows(y, L, draw(caps(n, m)), draw(DELTAS), draw(LOSSES))

@@ -64,7 +64,7 @@ def merge(data: FitData, caps: FloatArray, *, equal_rows: bool) -> Blocks:
     # By contents, so that rounding errors in the data change the order of a few blocks at most.
     with np.errstate(over="ignore", invalid="ignore"):
         contents = data.row_sums[kept[first]] if equal_rows else first
-    order = np.lexsort([contents, group[first]])
+    order = _by_group(np.argsort(contents, kind="stable"), group[first])
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     block_of_row = np.zeros(len(caps), dtype=np.intp)
@@ -103,6 +103,11 @@ def _order(keys: Any) -> IntArray:
     order = np.argsort(words[0]) if words else np.arange(len(group))
     if words and np.any(words[0][order[1:]] == words[0][order[:-1]]):
         return np.lexsort(keys[::-1])
+    return _by_group(order, group)
+
+
+def _by_group(order: IntArray, group: IntArray) -> IntArray:
+    """Places in this order, but one group after the other."""
     # Stable, and in one pass for short integers.
     in_short = group.astype(np.int16) if len(group) and group.max() < 2**15 else group
     found: IntArray = order[np.argsort(in_short[order], kind="stable")]

@@ -426,7 +426,8 @@ such arrays, default=None
         """All rows, on the device of X where that is a tensor and folds are fitted there."""
         if tensors.is_tensor(X) and not isinstance(self._judge, str):
             parts = [X, *reading.universum_parts(universum)]
-            if stays_on_device(sum(map(reading.n_rows, parts)), self.kernel, "auto"):
+            n_points = sum(map(reading.n_rows, parts))
+            if self.kernel != "linear" and stays_on_device(X, n_points, self.kernel, "auto"):
                 from musvm._input import on_device
 
                 return on_device.read(self, X, y, universum, *weights)

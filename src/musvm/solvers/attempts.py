@@ -45,8 +45,12 @@ class Attempts:
         return joined(*self._found)
 
     @property
+    def has_begun(self) -> bool:
+        return bool(self._found)
+
+    @property
     def is_over(self) -> bool:
-        return bool(self._found) and (self.best.converged or self.rounds_left < 1)
+        return self.has_begun and (self.best.converged or self.rounds_left < 1)
 
     @property
     def rounds_left(self) -> int:

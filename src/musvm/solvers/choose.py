@@ -15,6 +15,8 @@ Of these, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win an
 small; beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at
 the same relative duality gap, and all certify it with decision values computed in doubles. Points
 that are read piece by piece go by candidates, whose problem is solved on the path of its size.
+Points of a linear kernel that are on a GPU, and too many for the Gram matrix, meet interior points
+there (`backends/torch_interior.py`): 10,000 equations of 100,000 points are a tenth of a second.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
 on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS. Where
@@ -36,7 +38,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from musvm._input.streams import StreamedRows, row_values
-from musvm._input.tensors import FloatArray, IntArray, is_tensor, take, to_host
+from musvm._input.tensors import (
+    FloatArray,
+    IntArray,
+    is_on_host,
+    is_tensor,
+    namespace,
+    take,
+    to_host,
+    to_torch,
+)
 from musvm._lazy import lazy
 from musvm._threads import Workers, workers
 from musvm.dual._faces import project_rows
@@ -47,7 +58,7 @@ from musvm.solvers.attempts import Attempts, counted_from, joined
 from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
-from musvm.solvers.gram import solve
+from musvm.solvers.gram import Patience, at_most, solve
 from musvm.solvers.growing import Start, by_working_sets, solve_growing
 from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
@@ -71,16 +82,22 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Newton steps on faces get half as much work as interior points would cost, within these limits: a
-# hundredth of a second, and most of one. What these cost is known from a factor of the Gram
-# matrix, which is cheap for few points.
-NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.5, 2e8, 1.6e10, 1000
+# Newton steps on faces get a part of the work that interior points would cost, within these limits:
+# a hundredth of a second, and most of one. What these cost is known from a factor of the Gram
+# matrix, which is cheap for few points. Twice as much where the relative gap is small by then: it
+# falls faster at the end. Where interior points cost less than the least they come first.
+NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
+PROMISING = 0.1
+# Of working sets that got no further than this nothing is left for Newton steps: the least work.
+TRIAL_GAP = 1e-3
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
 # Newton steps on faces, which may end what interior points for a part began, get as much work as
-# these cost for all rows where the relative gap is below this, and a share of that where it is not.
-NEAR, SHARE_WHEN_FAR = 0.05, 0.2
+# these cost for all rows where the relative gap is below this.
+NEAR = 0.05
+# On a GPU interior points take a linear kernel of up to so many columns.
+MOST_COLUMNS_THERE = 2000
 # Points that tell whether the Gram matrix of many has few columns: these need no more, as a share.
 SAMPLED, LOW_RANK = 300, 0.3
 # From so many points on, few of them at a time meet their kernel.
@@ -181,9 +198,14 @@ def most_columns(n_points: int, n_classes: int) -> int:
     return min(most_equations // (n_classes - 1), n_points // POINTS_PER_COLUMN)
 
 
-def stays_on_device(n_points: int, kernel: Any, solver: Solver) -> bool:
+def stays_on_device(
+    X: Any, n_points: int, kernel: Any, solver: Solver, *, fit_intercept: bool = False
+) -> bool:
     """Whether a fit computes where its tensors are; a small one is faster on the host."""
-    on_device = kernel in ("linear", "poly", "rbf", "sigmoid")
+    if kernel == "linear" and solver in ("auto", "interior"):
+        is_large = solver == "interior" or n_points > GRAM_LIMIT
+        return is_large and not is_on_host(X) and X.ndim == 2 and X.shape[1] <= MOST_COLUMNS_THERE
+    on_device = kernel in ("linear", "poly", "rbf", "sigmoid") and not fit_intercept
     return on_device and choose(n_points, kernel, solver) == "working-set"
 
 
@@ -244,6 +266,11 @@ def _solve_in_memory(
 
     A team of its own if it is given none.
     """
+    if is_tensor(problem.X) and problem.kernel.name == "linear" and solver != "working-set":
+        there = _solve_interior_there(problem, solver == "auto", options)
+        if there is not None:
+            return there
+        problem = replace(problem, X=to_host(problem.X))
     # Points that stayed on a device take the path that brought them here.
     on_device = is_tensor(problem.X)
     dual = problem.dual
@@ -330,7 +357,9 @@ def _solve_small(
                 solve_by_working_sets, problem.dual, backend, at_most=TRIAL_ROUNDS, **order
             )
     if not attempts.is_over:
-        attempts.add(solve_with_gram, problem.with_gram(), team=team, **order)
+        gap = attempts.best.relative_gap if attempts.has_begun else 0.0
+        hopeless = gap > TRIAL_GAP
+        attempts.add(solve_with_gram, problem.with_gram(), team=team, hasty=hopeless, **order)
     return attempts.best
 
 
@@ -381,6 +410,29 @@ def _solve_interior(
     return attempts.best
 
 
+def _solve_interior_there(
+    problem: PointProblem, may_choose: bool, options: dict[str, Any]
+) -> DualSolution | None:
+    """By interior points on the device of the points.
+
+    None where its memory is too small, or descent on the host is quick and may be chosen.
+    """
+    import torch
+
+    from musvm.solvers.backends import torch_interior
+
+    problem = _with_constant_column(problem)
+    dual, points = problem.dual, problem.points
+    if may_choose and dual.caps.mean() * float(points.square().sum(1).mean()) <= EASY:
+        return None
+    try:
+        if torch_interior.has_room(points.shape[1], dual.n_classes, points.device):
+            return torch_interior.solve_on_device(points, dual, **options)
+    except torch.cuda.OutOfMemoryError:
+        pass
+    return None
+
+
 def _require_room(n_columns: int, n_classes: int, cache_size: float) -> None:
     """Refuse interior points whose equations and their factor take more than `cache_size` MB."""
     megabytes = 1e-6 * 16.0 * (n_columns * (n_classes - 1.0)) ** 2
@@ -401,25 +453,27 @@ def solve_with_gram(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     patient: bool = False,
+    hasty: bool = False,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
-    Interior points come first, and only then, where the Gram matrix of many points has few columns.
+    Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `patient` gives Newton steps all the work that they may ever have. Where alpha is not unique
-    they end with few free variables, and interior points with many: a leave-one-out estimate, which
-    lets the free ones make up for the point that is left out, is far too small then.
+    `hasty` gives Newton steps the least work that they may have, `patient` the most. Where alpha is
+    not unique they end with few free variables, and interior points with many: a leave-one-out
+    estimate, which lets the free ones make up for the point that is left out, is far too small
+    then.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
-    Z = _few_columns(problem)
+    cost, Z = _InteriorCost(problem), _few_columns(problem, patient=patient)
     if Z is None:
-        patience = MOST_WORK if patient or problem.n_points > FEW_POINTS else LEAST_WORK
-        attempts.add(solve, problem, most_work=patience, **order)
+        may_go_on = _patience(cost, patient=patient, hasty=hasty)
+        attempts.add(solve, problem, may_go_on=may_go_on, **order)
     if not attempts.is_over:
         with _own_or(team) as some:
             if Z is None:
-                _add_interior_points(attempts, problem, some, order)
+                _add_interior_points(attempts, cost, some, order)
             else:
                 _add_interior_and_finish(attempts, problem, Z, some, order)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
@@ -427,43 +481,76 @@ def solve_with_gram(
     return attempts.best
 
 
-def _few_columns(problem: DualProblem) -> FloatArray | None:
+def _few_columns(problem: DualProblem, *, patient: bool) -> FloatArray | None:
     """A factor of the Gram matrix with so few columns that interior points come first.
 
     None where descent is quick, and where some of the points, evenly spread, need many columns for
-    their number, or all of them too many.
+    their number, or all of them too many. Few points are worth it where nothing is quicker.
     """
     rows, gram = problem.rows, problem.gram
-    if rows.n_points <= FEW_POINTS or rows.caps.mean() * gram.diagonal().mean() <= EASY:
+    M, L = rows.n_points, rows.n_classes
+    are_few = M <= FEW_POINTS
+    if (are_few and patient) or rows.caps.mean() * gram.diagonal().mean() <= EASY:
         return None
-    sample = np.linspace(0, rows.n_points - 1, SAMPLED).astype(np.intp)
+    sample = np.linspace(0, M - 1, min(SAMPLED, M)).astype(np.intp)
     of_sample = pivoted_cholesky(gram[np.ix_(sample, sample)])
-    if of_sample is None or of_sample.shape[1] > LOW_RANK * SAMPLED:
+    if of_sample is None or of_sample.shape[1] > LOW_RANK * len(sample):
         return None
     Z = pivoted_cholesky(gram)
-    if Z is None or Z.shape[1] > most_columns(rows.n_points, rows.n_classes):
+    if Z is None or Z.shape[1] > most_columns(M, L):
+        return None
+    if are_few and interior_work(M, Z.shape[1], L) > LEAST_WORK:
         return None
     return Z
 
 
+class _InteriorCost:
+    """What interior points would cost, by a factor of the Gram matrix, once it is asked for."""
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem = problem
+
+    @lazy
+    def factor(self) -> FloatArray | None:
+        """None where the Gram matrix is indefinite."""
+        return pivoted_cholesky(self.problem.gram)
+
+    @property
+    def work(self) -> float:
+        if self.factor is None:
+            return np.inf
+        rows = self.problem.rows
+        return interior_work(rows.n_points, self.factor.shape[1], rows.n_classes)
+
+
+def _patience(cost: _InteriorCost, *, patient: bool, hasty: bool) -> Patience:
+    """Whether Newton steps may go on after so much work, with this relative gap."""
+    are_few = cost.problem.n_points <= FEW_POINTS
+    if patient or hasty or not are_few:
+        return at_most(MOST_WORK if patient or not hasty else LEAST_WORK)
+
+    def may_go_on(work: float, gap: float) -> bool:
+        if work <= LEAST_WORK:
+            return True
+        share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
+        return work <= min(share * cost.work, MOST_WORK)
+
+    return may_go_on
+
+
 def _add_interior_points(
-    attempts: Attempts, problem: DualProblem, team: Workers, order: dict[str, Any]
+    attempts: Attempts, cost: _InteriorCost, team: Workers, order: dict[str, Any]
 ) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less."""
-    Z = pivoted_cholesky(problem.gram)
+    problem, Z, work = cost.problem, cost.factor, cost.work
     if Z is None:
         return
-    M, L = problem.n_points, problem.rows.n_classes
-    work = interior_work(M, Z.shape[1], L)
-    may_take_all = Z.shape[1] * (L - 1) <= LAST_EQUATIONS
-    if M <= FEW_POINTS and work > LEAST_WORK:
-        patience = min(NEWTON_SHARE * work, MOST_WORK)
-        attempts.add(solve, problem, most_work=patience, **order)
+    may_take_all = Z.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
     if work > WORK_IN_PLAY:
         in_play = PLAY_SHARE * work if may_take_all else np.inf
-        if attempts.add(solve_in_play, problem, team, most_work=in_play, **order):
-            share = 1.0 if attempts.best.relative_gap <= NEAR else SHARE_WHEN_FAR
-            attempts.add(solve, problem, most_work=share * work, **order)
+        went_on = attempts.add(solve_in_play, problem, team, most_work=in_play, **order)
+        if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
+            attempts.add(solve, problem, may_go_on=at_most(work), **order)
     if may_take_all:
         _add_interior_and_finish(attempts, problem, Z, team, order)
 
@@ -504,9 +591,17 @@ def _with_constant_column(problem: PointProblem) -> PointProblem:
     X, kernel = problem.X, problem.kernel
     if kernel.name != "linear" or not kernel.constant:
         return problem
-    column = np.full((X.shape[0], 1), kernel.constant**0.5)
-    wider = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+    wider = _with_column(X, kernel.constant**0.5)
     return replace(problem, X=wider, kernel=replace(kernel, constant=0.0))
+
+
+def _with_column(X: Any, value: float) -> Any:
+    """Points with one more feature, the same for all of them."""
+    if is_tensor(X):
+        xp, points = namespace(X), to_torch(X)
+        return xp.concat([points, xp.full_like(points[:, :1], value)], axis=1)
+    column = np.full((X.shape[0], 1), value)
+    return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
 
 
 def _backend(problem: PointProblem, cache_bytes: float, team: Workers) -> Backend:

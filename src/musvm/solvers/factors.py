@@ -47,10 +47,15 @@ def principal_factor(X: Any, chosen: IntArray) -> FloatArray:
     for piece in pieces:
         R = scipy.linalg.qr(np.vstack([R, _dense(X, piece)]), mode="r", check_finite=False)[0]
         R = R[: min(R.shape)]
-    lengths, axes = _nearly_principal(R) if d > MANY_COLUMNS else _principal(R)
-    n_axes = max(int((lengths > SHORTEST * lengths[0]).sum()), 1)
-    axes = np.ascontiguousarray(axes[:, :n_axes])
+    axes = principal_axes(R)
     return np.vstack([_dense(X, piece) @ axes for piece in pieces])
+
+
+def principal_axes(R: FloatArray) -> FloatArray:
+    """V, (d, r), of the triangle R of X, without axes that are nothing but rounding."""
+    lengths, axes = _nearly_principal(R) if R.shape[1] > MANY_COLUMNS else _principal(R)
+    n_axes = max(int((lengths > SHORTEST * lengths[0]).sum()), 1)
+    return np.ascontiguousarray(axes[:, :n_axes])
 
 
 def _principal(R: FloatArray) -> tuple[FloatArray, FloatArray]:

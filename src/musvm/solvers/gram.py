@@ -220,6 +220,15 @@ class _Solver:
         return best
 
 
+Patience = Callable[[float, float], bool]
+"""Whether rounds may go on after so many operations, with this relative gap."""
+
+
+def at_most(most_work: float) -> Patience:
+    """As long as the operations are no more than these."""
+    return lambda work, _: work <= most_work
+
+
 def solve(
     problem: DualProblem,
     *,
@@ -228,7 +237,7 @@ def solve(
     alpha: FloatArray | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
-    most_work: float = np.inf,
+    may_go_on: Patience | None = None,
     known_hidden: float = 0.0,
 ) -> DualSolution:
     """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
@@ -243,7 +252,8 @@ def solve(
     alpha : (M, L) warm start, feasible or not: it is rescaled and projected onto the set
     random_state : orders the rows of each sweep; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
-    most_work : no round begins after so many operations of matrix products, or as long as these
+    may_go_on : told the operations of matrix products so far, or what takes as long, and the
+        relative gap, whether another round may begin; as long as there are rounds if None
     known_hidden : the relative gap that rounding hid from whoever was here before
 
     Returns
@@ -252,7 +262,7 @@ def solve(
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0), known_hidden)
     with one_blas_thread():
-        state, history = _run(solver, tol, max_iter, most_work, alpha, callback)
+        state, history = _run(solver, tol, max_iter, may_go_on, alpha, callback)
         return DualSolution.certified(
             problem.rows,
             np.ascontiguousarray(state.alpha.T),
@@ -267,7 +277,7 @@ def _run(
     solver: _Solver,
     tol: float,
     max_iter: int,
-    most_work: float,
+    may_go_on: Patience | None,
     alpha: FloatArray | None,
     callback: Callable[[int, float], None] | None,
 ) -> tuple[_State, list[float]]:
@@ -276,7 +286,9 @@ def _run(
     history: list[float] = []
     hope = Hope(tol)
     n_sweeps = max(FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
-    while len(history) < max_iter and solver.work <= most_work:
+    while len(history) < max_iter:
+        if may_go_on is not None and history and not may_go_on(solver.work, history[-1]):
+            break
         state = solver.descend(state, n_sweeps)
         if solver.relative_gap(state) > tol:
             state, n_sweeps = solver.newton_round(state)

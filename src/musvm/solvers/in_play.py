@@ -32,7 +32,7 @@ from musvm.dual.faces import Directions
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers.factors import pivoted_cholesky
-from musvm.solvers.gram import solve
+from musvm.solvers.gram import at_most, solve
 from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, ScaledFactor
 
 # Directions that a round takes: so many, or so many more than are free. With more than MOST_FREE of
@@ -42,8 +42,9 @@ MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 6000
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
-# Steps of a round, at most; in so many the products fall by half, or rounding is in the way.
-MAX_STEPS, STALLED = 30, 3
+# Steps of a round, at most, and those to reckon with before it; in STALLED of them products fall by
+# half, or rounding is in the way.
+MAX_STEPS, FEWEST_STEPS, STALLED = 30, 12, 3
 # What Newton steps on faces may cost between two rounds: a share of what the last one did, or this.
 FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
@@ -185,8 +186,8 @@ def solve_in_play(
     """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
 
     Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
-    followed. No round begins after interior points took `most_work` operations. It ends early where
-    they no longer lower D: rounding is in their way.
+    followed. No round begins by which interior points would take more than `most_work` operations.
+    It ends early where they no longer lower D: rounding is in their way.
     """
     if problem.rows.is_max:
         return None
@@ -198,8 +199,8 @@ def solve_in_play(
         if callback is not None:
             callback(len(history) + n_rounds, gap)
 
-    while goes_on and not best.converged and len(history) < max_iter and work <= most_work:
-        found = _round(problem, team, best, tol, max_iter - len(history))
+    while goes_on and not best.converged and len(history) < max_iter:
+        found = _round(problem, team, best, tol, max_iter - len(history), most_work - work)
         if found is None:
             break
         best, goes_on = found.best, found.is_new
@@ -208,7 +209,7 @@ def solve_in_play(
         if not best.converged and len(history) < max_iter:
             best = solve(
                 problem, alpha=best.alpha, tol=tol, max_iter=max_iter - len(history),
-                most_work=max(FINISH_WORK, FINISH_SHARE * found.work),
+                may_go_on=at_most(max(FINISH_WORK, FINISH_SHARE * found.work)),
                 random_state=random_state, callback=report,
             )  # fmt: skip
             history += best.history
@@ -228,13 +229,21 @@ class _Round(NamedTuple):
 
 
 def _round(
-    problem: DualProblem, team: Workers, start: DualSolution, tol: float, most_steps: int
+    problem: DualProblem,
+    team: Workers,
+    start: DualSolution,
+    tol: float,
+    most_steps: int,
+    most_work: float,
 ) -> _Round | None:
     """Solve for what is in play; None if that is nothing, or too much."""
     old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
     variables = Variables.of(problem.rows, old_alpha, F)
     reach = variables.reach()
     if reach is None:
+        return None
+    work_of_a_step = variables.n_directions(reach) ** 3 / 3.0
+    if FEWEST_STEPS * work_of_a_step > most_work:
         return None
     live = variables.live(reach)
     points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
@@ -250,7 +259,7 @@ def _round(
     equations = EquationsInPlay(part.gram, Z, _labels(live), team)
     interior = Interior(Z, part.rows, team, restriction, equations)
     n_steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
-    work = n_steps * variables.n_directions(reach) ** 3 / 3.0
+    work = n_steps * work_of_a_step
 
     def merged(values: FloatArray) -> DualSolution:
         alpha = start.alpha.copy()

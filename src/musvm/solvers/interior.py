@@ -21,6 +21,9 @@ linearly: M (r L)^2 / 2 operations a step, in pieces, by BLAS.
 The point it ends at is interior: no entry is exactly at its bound. Entries that descent on their
 row would put there are put there, and those that remain make up for it, by the same equations, so
 that W stays what it was. What counts is then certified from this alpha with the kernel itself.
+
+Z may be on a device: everything but the equations is written for arrays of any library, and those
+of a device are in `backends/torch_interior.py`.
 """
 
 from __future__ import annotations
@@ -31,9 +34,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 from scipy.linalg import lapack
 
-from musvm._input.tensors import FloatArray
+from musvm._input.tensors import Array, FloatArray, is_tensor, namespace, to_host
 from musvm._pieces import lower_factor, square
 from musvm._threads import Workers
 from musvm.dual import problem as statement
@@ -45,6 +49,8 @@ from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
 # Entries of an array of a piece, of which some twenty are in use at a time: more where there would
 # be more than so many pieces, whose threads would wait for each other.
 PIECE_ENTRIES, MOST_ENTRIES, MANY_PIECES = 2**15, 2**17, 16
+# On a device, which a piece keeps busy by itself.
+DEVICE_ENTRIES = 2**24
 # Entries of the products z_a z_b that are formed at a time: they should stay in the cache.
 PRODUCT_ENTRIES = 2**17
 # With more columns than this their products are not formed: one symmetric product per pair of
@@ -81,19 +87,20 @@ class Piece:
     """Some rows of one kind: their columns of Z', (r, R), and where they are among all."""
 
     rows: slice
-    Zt: FloatArray
+    Zt: Array
     cone: Cone
     part: DualRows
-    offset: FloatArray | float = 0.0
+    offset: Array | float = 0.0
 
     def __post_init__(self) -> None:
-        self.curvature = np.maximum((self.Zt**2).sum(axis=0), np.finfo(float).tiny)
+        squares = (self.Zt**2).sum(axis=0)
+        self.curvature = namespace(squares).clip(squares, min=np.finfo(float).tiny)
 
-    def decision_values(self, W: FloatArray) -> FloatArray:
+    def decision_values(self, W: Array) -> Array:
         """F of the rows, (R, L), for weights W."""
         return (W @ self.Zt + self.offset).T
 
-    def weights(self, values: FloatArray) -> FloatArray:
+    def weights(self, values: Array) -> Array:
         """values Z, (L, r)."""
         return values @ self.Zt.T
 
@@ -118,19 +125,17 @@ class Restriction:
         return first[:, rows], second[:, rows]
 
 
-def _pieces(Z: FloatArray, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
+def _pieces(Z: Array, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
     n, L = rows.n_train, rows.n_classes
-    several = -(-rows.n_points // MANY_PIECES)
-    size = max(min(max(PIECE_ENTRIES // L, several), MOST_ENTRIES // L), 64)
+    size = _rows_of_a_piece(rows, is_tensor(Z))
     bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
     pieces = []
     for start, next_start in pairwise(bounds):
         stop = min(next_start, n) if start < n else next_start
-        where, part = slice(start, stop), rows.at(np.arange(start, stop))
-        Zt = np.ascontiguousarray(Z[start:stop].T)
+        where, part = slice(start, stop), _beside(Z, rows.at(np.arange(start, stop)))
+        Zt = _transposed(Z[start:stop])
         if restriction is None:
-            cone = _cone(part, np.zeros((L, stop - start)), None)
-            pieces.append(Piece(where, Zt, cone, part))
+            pieces.append(Piece(where, Zt, _cone(part, _zeros(Z, L, stop - start), None), part))
         else:
             offset = restriction.offset[:, where]
             cone = _cone(part, restriction.W @ Zt + offset, restriction.at(where))
@@ -138,12 +143,38 @@ def _pieces(Z: FloatArray, rows: DualRows, restriction: Restriction | None) -> l
     return pieces
 
 
-def _cone(part: DualRows, F: FloatArray, live: tuple[Any, Any] | None) -> Cone:
+def _rows_of_a_piece(rows: DualRows, on_device: bool) -> int:
+    L = rows.n_classes
+    if on_device:
+        return max(DEVICE_ENTRIES // L, 64)
+    several = -(-rows.n_points // MANY_PIECES)
+    return max(min(max(PIECE_ENTRIES // L, several), MOST_ENTRIES // L), 64)
+
+
+def _beside(Z: Array, part: DualRows) -> DualRows:
+    """Rows with labels and caps where Z is."""
+    if not is_tensor(Z):
+        return part
+    xp, there = namespace(Z), device(Z)
+    y, caps = (xp.asarray(values, device=there) for values in (part.y, part.caps))
+    return replace(part, y=y, caps=caps)
+
+
+def _transposed(part: Array) -> Array:
+    """Some rows of Z, column after column in memory."""
+    return part.T.contiguous() if is_tensor(part) else np.ascontiguousarray(part.T)
+
+
+def _zeros(like: Array, *shape: int) -> Array:
+    return namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
+
+
+def _cone(part: DualRows, F: Array, live: tuple[Any, Any] | None) -> Cone:
     """The cone of rows that are all of one kind."""
     first = None if live is None else live[0]
     if part.n_train:
-        e = np.zeros_like(F)
-        e[part.y, np.arange(part.n_train)] = 1.0
+        e, (places, labels) = namespace(F).zeros_like(F), part.own
+        e[labels, places] = 1.0
         return Simplex(e * part.caps, e - F, first)
     if part.is_max:
         return Balanced(part.caps, F, part.delta)
@@ -199,7 +230,7 @@ class Equations:
     def _by_pairs(self, pieces: list[Piece]) -> FloatArray:
         """For many columns: Z' diag(weights) Z for one pair of labels after another."""
         Zt = np.hstack([piece.Zt for piece in pieces])
-        weights = np.hstack([_pair_weights(piece.cone) for piece in pieces])
+        weights = np.hstack([pair_weights(piece.cone) for piece in pieces])
         H = self._empty()
         ks, ls = self._pairs
 
@@ -224,15 +255,15 @@ class Equations:
         return H
 
 
-def _pair_weights(cone: Cone) -> FloatArray:
+def pair_weights(cone: Cone) -> Array:
     """A_kl for k < l < L - 1, and for k = l the sum of A_kl over the others; (pairs, R)."""
     factors = cone.graph()
-    L, R = factors[0].shape
-    weights = np.zeros((L * (L - 1) // 2, R))
+    xp, (L, R) = namespace(factors[0]), factors[0].shape
+    weights = _zeros(factors[0], L * (L - 1) // 2, R)
     for g in factors:
-        others = np.zeros_like(g)
-        others[1:] = np.cumsum(g[:-1], axis=0)
-        others[:-1] += np.cumsum(g[:0:-1], axis=0)[::-1]
+        others = xp.zeros_like(g)
+        others[1:] = g[:-1].cumsum(0)
+        others[:-1] += xp.flip(xp.flip(g[1:], axis=0).cumsum(0), axis=0)
         start = 0
         for k in range(L - 1):
             weights[start] += g[k] * others[k]
@@ -243,7 +274,7 @@ def _pair_weights(cone: Cone) -> FloatArray:
 
 def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
     """sum_i z_ia z_ib A_i,kl for all pairs k <= l, and all a <= b; (pairs, products)."""
-    Zt, weights = piece.Zt, _pair_weights(piece.cone)
+    Zt, weights = piece.Zt, pair_weights(piece.cone)
     first, second = np.triu_indices(len(Zt))
     step = max(PRODUCT_ENTRIES // len(first), 32)
     total = np.zeros((n_pairs, len(first)))
@@ -290,7 +321,7 @@ class Interior:
 
     def __init__(
         self,
-        Z: FloatArray,
+        Z: Array,
         rows: DualRows,
         workers: Workers,
         restriction: Restriction | None = None,
@@ -299,7 +330,7 @@ class Interior:
         self.rows = rows
         self.workers = workers
         self.pieces = _pieces(Z, rows, restriction)
-        self.W = np.zeros((rows.n_classes, Z.shape[1]))
+        self.W = _zeros(Z, rows.n_classes, Z.shape[1])
         if restriction is not None:
             self.W += restriction.W
         self.equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
@@ -338,7 +369,7 @@ class Interior:
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
         return t
 
-    def _lengthened(self, dW: FloatArray, t: float, target: float) -> tuple[FloatArray, float]:
+    def _lengthened(self, dW: Array, t: float, target: float) -> tuple[Array, float]:
         """The same step, or one that is longer because it keeps nearer to the centre."""
         for _ in range(self._n_corrections()):
             if t >= LONG:
@@ -368,26 +399,26 @@ class Interior:
         """The sum of all x z: the gap, if W were the weights of alpha."""
         return float(self._sum(lambda p: p.cone.products()))
 
-    def _direct(self, target: float, *, corrected: bool) -> FloatArray:
+    def _direct(self, target: float, *, corrected: bool) -> Array:
         """Set the changes of all pieces for a step towards a target, and give that of W."""
 
-        def aim(piece: Piece) -> FloatArray:
+        def aim(piece: Piece) -> Array:
             piece.cone.aim(target, corrected=corrected)
             return piece.weights(piece.cone.d_alpha)
 
-        def respond(piece: Piece) -> FloatArray:
+        def respond(piece: Piece) -> Array:
             piece.cone.respond(change @ piece.Zt)
             return piece.weights(piece.cone.d_alpha)
 
         start = self.own_weights - self.W
-        dW = np.zeros_like(self.W)
+        dW = namespace(start).zeros_like(start)
         residual = start + self._sum(aim)
-        size = first = np.linalg.norm(residual)
+        size = first = _norm(residual)
         for _ in range(1 + MAX_REFINEMENTS):
             change = self.equations.solve(residual)
             dW += change
             residual = start + self._sum(respond) - dW
-            size, before = np.linalg.norm(residual), size
+            size, before = _norm(residual), size
             if size <= REFINED * first or size > 0.5 * before:
                 break
         return dW
@@ -397,25 +428,23 @@ class Interior:
         steepest = max(self._map(lambda p: p.cone.steepest()))
         return 1.0 / steepest if steepest > 0 else np.inf
 
-    def alpha(self) -> FloatArray:
+    def alpha(self) -> Array:
         """alpha as it is, class-major."""
-        return np.hstack([piece.cone.alpha for piece in self.pieces])
+        return namespace(self.W).concat([piece.cone.alpha for piece in self.pieces], axis=1)
 
     def feasible(self) -> FloatArray:
         """alpha within the constraints to the last digit, class-major."""
-        alpha = self.alpha()
-        _make_feasible(self.rows, alpha)
-        return alpha
+        return _feasible(self.rows, self.alpha())
 
     def gap_and_primal(self) -> tuple[float, float]:
         """Of alpha as it is, with Z Z' for K."""
 
-        def survey(piece: Piece) -> FloatArray:
+        def survey(piece: Piece) -> Array:
             F = piece.decision_values(self.own_weights)
-            return np.array(statement.gap_and_primal(piece.part, piece.cone.alpha.T, F))
+            return statement.stacked_gap_and_primal(piece.part, piece.cone.alpha.T, F)
 
-        gap, primal = self._sum(survey)
-        return float(gap), float(primal)
+        gap, primal = self._sum(survey).tolist()
+        return gap, primal
 
     def snapped(self, eagerness: float) -> FloatArray:
         """A feasible alpha near this one with as many entries as possible at their bounds.
@@ -425,11 +454,11 @@ class Interior:
         snapped = self._map(lambda p: _Snapped(p, eagerness))
         for _ in range(GIVE_BACKS):
             self._give_back(snapped)
-        alpha = np.hstack([s.alpha for s in snapped])
-        largest = np.abs(alpha).argmax(axis=0), np.arange(alpha.shape[1])
-        alpha[largest] -= alpha.sum(axis=0)
-        _make_feasible(self.rows, alpha)
-        return alpha
+        xp = namespace(self.W)
+        alpha = xp.concat([s.alpha for s in snapped], axis=1)
+        columns = xp.arange(alpha.shape[1], device=device(alpha))
+        alpha[xp.argmax(xp.abs(alpha), axis=0), columns] -= alpha.sum(axis=0)
+        return _feasible(self.rows, alpha)
 
     def _give_back(self, snapped: list[_Snapped]) -> None:
         """Let the entries that are left make up for what is missing of the weights."""
@@ -437,8 +466,16 @@ class Interior:
         self._map(lambda s: s.give_back(V), snapped)
 
 
-def _make_feasible(rows: DualRows, alpha: FloatArray) -> None:
-    """Project the rows that are not, in place; the others keep their digits."""
+def _norm(values: Array) -> float:
+    return float(namespace(values).linalg.vector_norm(values))
+
+
+def _feasible(rows: DualRows, alpha: Array) -> FloatArray:
+    """A new class-major alpha on the host; rows that left the set are projected onto it.
+
+    The others keep their digits.
+    """
+    alpha = np.array(to_host(alpha), dtype=np.float64)
     n, y, caps, is_max = rows.n_train, rows.y, rows.caps, rows.is_max
     excess = alpha[:, :n].copy()
     excess[y, np.arange(n)] -= caps[:n]
@@ -449,6 +486,8 @@ def _make_feasible(rows: DualRows, alpha: FloatArray) -> None:
     part = np.ascontiguousarray(alpha[:, outside])
     project_rows(part, y[outside[outside < n]], caps[outside], is_max)
     alpha[:, outside] = part
+    found: FloatArray = alpha
+    return found
 
 
 class _Snapped:
@@ -459,10 +498,10 @@ class _Snapped:
         self.alpha, self.star, settled = piece.cone.snapped(piece.curvature / eagerness)
         self.free = ~settled
 
-    def weights(self) -> FloatArray:
+    def weights(self) -> Array:
         return self.piece.weights(self.alpha)
 
-    def give_back(self, V: FloatArray) -> None:
+    def give_back(self, V: Array) -> None:
         self.alpha -= self.free * self.star.response(V @ self.piece.Zt)
 
 
@@ -526,9 +565,7 @@ class _Run:
     def solution(self) -> DualSolution:
         """What was found, or the best point so far."""
         if self.found is None:
-            alpha = self._best[1]
-            _make_feasible(self.interior.rows, alpha)
-            return self._certified(alpha)
+            return self._certified(_feasible(self.interior.rows, self._best[1]))
         history = [*self.history[:-1], self.found.relative_gap]
         return replace(self.found, n_rounds=len(history), history=history)
 
@@ -542,11 +579,12 @@ class _Run:
 
 
 def solve_interior(
-    Z: FloatArray,
+    Z: Array,
     rows: DualRows,
     decision_values: Callable[[FloatArray], FloatArray],
     workers: Workers,
     *,
+    equations: Any = None,
     tol: float = 1e-4,
     max_iter: int = 1000,
     callback: Callable[[int, float], None] | None = None,
@@ -555,10 +593,11 @@ def solve_interior(
 
     Parameters
     ----------
-    Z : (M, r), Z Z' is the Gram matrix, or nearly
+    Z : (M, r), Z Z' is the Gram matrix, or nearly; on any device
     rows : the problem without it
     decision_values : alpha, (M, L), to K alpha with the Gram matrix itself
     workers : threads for pieces of rows
+    equations : those of the device of Z; `Equations` if None
     tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of steps, at least 1
     callback : called with the number of steps done and the relative gap after each
@@ -568,8 +607,9 @@ def solve_interior(
     DualSolution, certified with the Gram matrix itself; the best point where rounding, or a Z too
     far from it, keeps the method from the tolerance
     """
-    squares = np.einsum("ij,ij->i", Z, Z)
-    run = _Run(Interior(Z, rows, workers), decision_values, squares, tol)
+    squares = to_host(namespace(Z).vecdot(Z, Z))
+    interior = Interior(Z, rows, workers, equations=equations)
+    run = _Run(interior, decision_values, squares, tol)
     while len(run.history) < max_iter and not run.is_over:
         relative = run.step()
         if callback is not None:

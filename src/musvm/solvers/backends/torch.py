@@ -8,7 +8,7 @@ Descent takes one row after another: a core of the host does that faster than a 
 a GPU. Every few rounds a GPU takes a Newton step (`torch_newton.py`) of all support vectors with
 free labels, where it holds the whole matrix and has room for that between them.
 
-Memory: what the allocator keeps of earlier work is released before rows are counted, part of what
+Memory: what the allocator keeps of earlier work is released where rows need it, part of what
 is free is left to others, and where an allocation fails all the same, because another process was
 quicker, the cache gives up half of its rows and the fit goes on.
 
@@ -451,7 +451,7 @@ class KeptMatrices:
         """Bytes for one more matrix; as few as need be of those kept make way for it."""
         while True:
             taken = sum(4.0 * cache.n_slots**2 for cache in self._caches.values())
-            room = _free_bytes(device) if budget is None else budget - taken
+            room = _free_bytes(device, n_bytes) if budget is None else budget - taken
             if room >= n_bytes or not self._caches:
                 return room
             del self._caches[next(iter(self._caches))]
@@ -475,11 +475,17 @@ def _rows_on(device: torch.device, n_rows: int, n_points: int) -> Tensor:
         n_rows = max(n_rows // 2, MIN_ROWS)
 
 
-def _free_bytes(device: torch.device) -> float:
-    """What kernel rows may take of the device's memory, once the allocator keeps nothing."""
+def _free_bytes(device: torch.device, wanted: float) -> float:
+    """What kernel rows may take of the device's memory.
+
+    Where that is less than is wanted, what the allocator keeps is released first: it takes as long
+    as a small fit.
+    """
     if device.type != "cuda":
         raise ValueError("the memory for kernel rows must be given on this device")
-    release(device)
+    free, _ = torch.cuda.mem_get_info(device)
+    if (1.0 - SPARED) * free < wanted:
+        release(device)
     return _unused_bytes(device)
 
 

@@ -37,7 +37,7 @@ LOOK_EVERY = 10
 # Relative to the mean diagonal of K: what rounding to floats may take from its eigenvalues.
 RIDGE = 1e-6
 # The sample of the preconditioner: at most so many, and one of so many support vectors.
-MAX_SAMPLE, ONE_OF = 1024, 4
+MAX_SAMPLE, ONE_OF = 512, 4
 # Of the support vectors one in so many says how much the sample does not explain.
 JUDGED = 8
 # Lengths of the step that are tried at the same time, and the next ones where the last is best.
