@@ -43,6 +43,8 @@ from musvm.solvers import working_set
 from musvm.solvers.backends.torch import DeviceRows, _Cache
 
 C, GAMMA, DELTA = 10.0, 0.02, 0.1
+# Points that a linear kernel's processor column is made for: more take minutes.
+MOST_ON_PROCESSOR = 200_000
 DEVICE = "cuda"
 
 
@@ -380,8 +382,8 @@ def measure_linear(quick: bool) -> None:
         ("points", "universum", "C", "GPU s", "steps", "gap", "processor s", "times as fast",
          "objectives apart"),
         "Tensors of doubles on the GPU, and the same arrays on all cores of the processor beside "
-        "it; one fit each, after one that starts PyTorch's libraries. Objectives apart: relative; "
-        "both gaps are below 1e-4.",
+        "it, but for a million points; one fit each, after one that starts PyTorch's libraries. "
+        "Objectives apart: relative; both gaps are below 1e-4.",
     )  # fmt: skip
     X, y = load_mnist(data_file("mnist"), return_X_y=True)
     problems = [(X, y, None, (1e-2, 1.0))]
@@ -394,20 +396,27 @@ def measure_linear(quick: bool) -> None:
                  for part in (points, labels, universum)]  # fmt: skip
         for cost in costs:
             took, model = seconds(lambda t=there, c=cost: linear_fit(*t, c))
-            took_here, here = seconds(
-                lambda p=points, l=labels, u=universum, c=cost: linear_fit(p, l, u, c)
-            )
-            apart = abs(model.objective_ - here.objective_) / here.objective_
+            beside = ("", "", "")
+            if len(points) <= MOST_ON_PROCESSOR:
+                beside = _on_processor(points, labels, universum, cost, took, model)
             table.add(
                 f"{len(points):,} x {points.shape[1]}", 0 if universum is None else len(universum),
-                cost, took, model.n_iter_, f"{model.dual_gap_ / model.objective_:.1e}", took_here,
-                took_here / took, f"{apart:.1e}",
+                cost, took, model.n_iter_, f"{model.dual_gap_ / model.objective_:.1e}", *beside,
             )  # fmt: skip
-            print(table.rows[-1], model.converged_, here.converged_, flush=True)
-            if not (model.converged_ and here.converged_):
+            print(table.rows[-1], flush=True)
+            if not model.converged_:
                 raise AssertionError("a fit did not converge")
     report.add(table)
     report.store()
+
+
+def _on_processor(
+    X: np.ndarray, y: np.ndarray, U: np.ndarray | None, cost: float, took: float, there: Any
+) -> tuple[float, float, str]:
+    """Its seconds, how many times as long that is, and how far its objective is."""
+    took_here, here = seconds(lambda: linear_fit(X, y, U, cost))
+    apart = abs(there.objective_ - here.objective_) / here.objective_
+    return took_here, took_here / took, f"{apart:.1e}"
 
 
 def linear_fit(X: Any, y: Any, U: Any, cost: float) -> UniversumSVC:
