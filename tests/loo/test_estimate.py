@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
+from sklearn.preprocessing import StandardScaler
 
 from musvm import UniversumSVC, loo_error
 
@@ -30,3 +31,20 @@ def test_the_path_of_the_solver_does_not_change_the_estimate(weight):
         inside.append(int((result.types[len(y) :] == 0).sum()))
     assert inside[0] == inside[1] > 50
     assert errors[0] == errors[1] > 0.1
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_tolerance_does_not_change_the_estimate(delta, seed):
+    """Few columns and a universum: at a loose tolerance other variables are free."""
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[np.random.RandomState(seed).permutation(len(y))]
+    y = y[np.random.RandomState(seed).permutation(len(y))]
+    X, y, U = X[y < 2][:60], y[y < 2][:60], X[y == 2]
+    labels = []
+    for solver, tol in (("gram", 1e-3), ("interior", 1e-3), ("gram", 1e-11)):
+        model = UniversumSVC(10.0, kernel="linear", delta=delta, solver=solver, tol=tol)
+        model.fit(X, y, universum=U)
+        result = loo_error(model, X, y, universum=U, method="loo-estimate")
+        labels.append(result.predictions.tolist())
+    assert labels[0] == labels[1] == labels[2]

@@ -28,10 +28,9 @@ from sklearn.model_selection import StratifiedKFold
 from musvm._input.blocks import Blocks
 from musvm._input.reading import FitData
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import lower_factor
 from musvm.dual.problem import UniversumLoss
 from musvm.kernels import Kernel
-from musvm.loo.estimate import DIRECT_LIMIT
+from musvm.loo.estimate import DIRECT_LIMIT, is_singular
 from musvm.search.cells import CellFit, Part, Points, Source, make_part
 from musvm.search.comparison import Opinion
 from musvm.search.criteria import in_words, is_error
@@ -45,8 +44,6 @@ Weight = float | str
 
 # Folds for a second opinion where "loo-estimate" would cost more than they do.
 N_FOLDS = 5
-# Eigenvalues below this share of the mean diagonal are none.
-SINGULAR = 1e-9
 # An estimate is wrong if folds say so by this many standard errors; they have fewer points.
 N_ERRORS = 3.0
 
@@ -205,17 +202,10 @@ class Steps:
         return self.opinion(found, len(folds))
 
     def _is_singular(self, cell: Cell) -> bool:
-        """Whether the support vectors depend on each other: more of them than dimensions, say.
-
-        Then a linear change of the others can stand in for any point left out, if bounds are not
-        looked at, and "loo-estimate" may say 19 % where leaving out says 89.
-        """
-        source, alpha = self._source(cell.spec), cell.fits[0].alpha
+        """Whether the estimate is in doubt: its support vectors depend on each other."""
+        source = self._source(cell.spec)
         assert not isinstance(source, Points), "folds have no estimate"
-        used = self._parts[cell.spec.weight][0].blocks[np.any(alpha != 0.0, axis=1)]
-        K = np.ascontiguousarray(source[np.ix_(used, used)])
-        K.flat[:: len(K) + 1] -= SINGULAR * K.diagonal().mean() if len(K) else 0.0
-        return not lower_factor(K.T)
+        return is_singular(source, cell.fits[0].alpha, self._parts[cell.spec.weight][0].blocks)
 
     def _again(self, cell: Cell, folds: Sequence[Fold]) -> list[Chain]:
         """The cell as a chain that is solved; or one chain per fold, to be solved from there."""

@@ -104,6 +104,8 @@ SAMPLED, LOW_RANK = 300, 0.3
 GROWING = 100_000
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt.
 SURE = 0.5
+# A relative gap at which the free variables are those of the optimum.
+FACE_TOL = 1e-10
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
@@ -459,10 +461,10 @@ def solve_with_gram(
 
     Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `hasty` gives Newton steps the least work that they may have, `patient` the most. Where alpha is
-    not unique they end with few free variables, and interior points with many: a leave-one-out
-    estimate, which lets the free ones make up for the point that is left out, is far too small
-    then.
+    `hasty` gives Newton steps the least work that they may have, `patient` the most. They end with
+    the free variables of the optimum, or nearly, and interior points with more of them unless the
+    gap is next to nothing: a leave-one-out estimate, which lets the free ones make up for the point
+    that is left out, is far too small then. So interior points that come first go as far.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
@@ -475,7 +477,8 @@ def solve_with_gram(
             if Z is None:
                 _add_interior_points(attempts, cost, some, order)
             else:
-                _add_interior_and_finish(attempts, problem, Z, some, order)
+                least = FACE_TOL if patient else tol
+                _add_interior_and_finish(attempts, problem, Z, some, order, least)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
@@ -562,10 +565,23 @@ def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
 
 
 def _add_interior_and_finish(
-    attempts: Attempts, problem: DualProblem, Z: FloatArray, team: Workers, order: dict[str, Any]
+    attempts: Attempts,
+    problem: DualProblem,
+    Z: FloatArray,
+    team: Workers,
+    order: dict[str, Any],
+    least_tol: float = np.inf,
 ) -> None:
     """By interior points with a factor of the Gram matrix; Newton steps finish the rest."""
-    attempts.add_anew(solve_interior, Z, problem.rows, lambda alpha: problem.gram @ alpha, team)
+
+    def solve_as_far(*, tol: float, **options: Any) -> DualSolution:
+        found = solve_interior(
+            Z, problem.rows, lambda alpha: problem.gram @ alpha, team,
+            tol=min(tol, least_tol), **options,
+        )  # fmt: skip
+        return replace(found, converged=found.relative_gap <= tol)
+
+    attempts.add_anew(solve_as_far)
     _finish(attempts, problem, order)
 
 
