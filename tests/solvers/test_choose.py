@@ -271,6 +271,16 @@ def test_working_sets_hand_their_alpha_on(monkeypatch):
     assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)
 
 
+@pytest.mark.parametrize(("gamma", "expected"), [(0.1, 1), (100.0, 0)])
+def test_working_sets_leave_points_that_are_strangers_to_newton_steps(gamma, expected, monkeypatch):
+    monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    tried = _counting(monkeypatch, "solve_by_working_sets")
+    assert UniversumSVC(gamma=gamma).fit(X, y).converged_
+    assert len(tried) == expected
+
+
 @pytest.mark.parametrize(("C", "expected"), [(1e-4, ["solve_linear"]), (10.0, ["solve_interior"])])
 def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewhere(
     C, expected, monkeypatch

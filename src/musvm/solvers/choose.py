@@ -82,6 +82,9 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
+# An RBF kernel so narrow that some of the points, in the mean, are strangers to each other makes
+# support vectors of all of them: nothing is left for working sets to gain.
+N_NEIGHBOURS, STRANGERS = 200, 0.005
 # Newton steps on faces get a part of the work that interior points would cost, within these limits:
 # a hundredth of a second, and most of one. What these cost is known from a factor of the Gram
 # matrix, which is cheap for few points. Twice as much where the relative gap is small by then: it
@@ -350,9 +353,8 @@ def _solve_small(
     order: dict[str, Any],
 ) -> DualSolution:
     """With the whole Gram matrix; working sets may try first, and hand their alpha on."""
-    kernel, attempts = problem.kernel, Attempts(**options)
-    may_try = kernel.is_psd_by_construction and kernel.name != "linear"
-    if may_try and len(problem.rows) >= TRIAL_POINTS and options["tol"] >= TRIAL_TOL:
+    attempts = Attempts(**options)
+    if options["tol"] >= TRIAL_TOL and _is_worth_a_trial(problem):
         with _own_or(team) as some:
             backend = _backend(problem, 1e6 * cache_size, some)
             attempts.add_anew(
@@ -363,6 +365,20 @@ def _solve_small(
         hopeless = gap > TRIAL_GAP
         attempts.add(solve_with_gram, problem.with_gram(), team=team, hasty=hopeless, **order)
     return attempts.best
+
+
+def _is_worth_a_trial(problem: PointProblem) -> bool:
+    """Whether working sets may be quicker than the whole Gram matrix."""
+    kernel, n_points = problem.kernel, len(problem.rows)
+    if n_points < TRIAL_POINTS or kernel.name == "linear" or not kernel.is_psd_by_construction:
+        return False
+    if kernel.name != "rbf":
+        return True
+    n_some = min(N_NEIGHBOURS, n_points)
+    some = problem.rows[np.linspace(0, n_points - 1, n_some).astype(np.intp)]
+    between = kernel.gram(problem.X, some, resolution=problem.resolution)
+    to_others = (between.sum() - n_some) / (n_some * (n_some - 1.0))
+    return bool(to_others > STRANGERS)
 
 
 def _solve_interior(
