@@ -378,7 +378,7 @@ def measure_million(quick: bool) -> None:
 def measure_linear(quick: bool) -> None:
     report = gpu_report("gpu-linear", "A linear kernel on a GPU", quick)
     table = Table(
-        "Ten classes, default settings",
+        f"Ten classes, Delta = {DELTA:g}, otherwise default settings",
         ("points", "universum", "C", "GPU s", "steps", "gap", "processor s", "times as fast",
          "objectives apart"),
         "Tensors of doubles on the GPU, and the same arrays on all cores of the processor beside "

@@ -70,6 +70,7 @@ def search(X: np.ndarray, y: np.ndarray, traces: str, n_jobs: int) -> GridSearch
 
 def kill_one(traces: Path, killed: list[int]) -> None:
     """Kill the process that left a trace last, once there are enough of them."""
+    # A fit and its score leave a trace each.
     while len(made := sorted(traces.iterdir(), key=os.path.getmtime)) < 2 * MADE_BEFORE:
         time.sleep(0.02)
     killed.append(int(made[-1].name.split("-")[0]))

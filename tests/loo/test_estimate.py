@@ -41,10 +41,10 @@ def test_the_tolerance_does_not_change_the_estimate(delta, seed):
     X = StandardScaler().fit_transform(X)[np.random.RandomState(seed).permutation(len(y))]
     y = y[np.random.RandomState(seed).permutation(len(y))]
     X, y, U = X[y < 2][:60], y[y < 2][:60], X[y == 2]
-    labels = []
+    found = []
     for solver, tol in (("gram", 1e-3), ("interior", 1e-3), ("gram", 1e-11)):
         model = UniversumSVC(10.0, kernel="linear", delta=delta, solver=solver, tol=tol)
         model.fit(X, y, universum=U)
         result = loo_error(model, X, y, universum=U, method="loo-estimate")
-        labels.append(result.predictions.tolist())
-    assert labels[0] == labels[1] == labels[2]
+        found.append((result.predictions.tolist(), result.types.tolist()))
+    assert found[0] == found[1] == found[2]

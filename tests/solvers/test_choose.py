@@ -426,7 +426,8 @@ def test_searches_are_patient_where_the_solution_judges_itself(monkeypatch):
 
 def _of_few_columns(n=200):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(n, 5)), rng.integers(0, 4, n)
+    X = rng.normal(size=(n, 5))
+    y = (X[:, :4] + 0.3 * rng.normal(size=(n, 4))).argmax(axis=1)
     return DualProblem(X @ X.T, DualRows(y, 4, np.full(n, 100.0)))
 
 
@@ -454,3 +455,34 @@ def test_the_hasty_do_the_least_work_and_the_patient_the_most():
     for may_go_on, most in ((hasty, paths.LEAST_WORK), (patient, paths.MOST_WORK)):
         assert may_go_on(most, 1.0)
         assert not may_go_on(1.01 * most, 1e-9)
+
+
+def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
+    """All variables of a point that is strictly inside are free, and say nothing of the optimum."""
+    monkeypatch.setattr(paths, "FEW_POINTS", 100)
+    usual = paths.solve_with_gram(_of_few_columns())
+    monkeypatch.setattr(paths, "FACE_TOL", 1e-30)
+    patient = paths.solve_with_gram(_of_few_columns(), patient=True)
+    assert patient.converged
+    assert (usual.alpha == 0.0).sum() > 100
+    np.testing.assert_array_equal(patient.alpha, usual.alpha)
+    assert patient.n_rounds > usual.n_rounds
+
+
+def test_newton_steps_are_told_what_working_sets_got_to(monkeypatch):
+    """Nothing: they are hasty then."""
+    asked = []
+
+    def recorded(problem, *, hasty, **options):
+        asked.append(hasty)
+        return paths.solve(problem, **{k: v for k, v in options.items() if k != "team"})
+
+    monkeypatch.setattr(paths, "solve_with_gram", recorded)
+    monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for rounds, hasty in ((0, False), (1, True)):
+        monkeypatch.setattr(paths, "TRIAL_ROUNDS", max(rounds, 1))
+        monkeypatch.setattr(paths, "TRIAL_TOL", 1e-5 if rounds else 1.0)
+        UniversumSVC(100.0, gamma=0.01).fit(X, y)
+        assert asked.pop() == hasty

@@ -69,8 +69,9 @@ arrays, default=None
         0 to 37 % where the truth is 90 %. 'span-2016' also counts every support vector at its bound
         as an error. They may rank models.
 
-        'loo-estimate' predicts every point after a linear correction of the model, whose last
-        digits are computed first: the correction depends on which variables are free.
+        'loo-estimate' predicts every point after a linear correction of the model. Where support
+        vectors depend on each other the last digits of the solution are computed first: the
+        correction depends on which variables are free.
 
         'loo' is the exact error. Its predictions are those of models trained without the point,
         and proven to be; few of these models have to be trained to the end.

@@ -131,12 +131,13 @@ def evaluate(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {method!r}.")
+    if method == "loo-estimate":
+        solution = _with_its_face(problem, solution)
     types = support_types(problem.rows, solution.alpha)
     share = two_active_share(problem.rows, solution.alpha, types)
     if method in ("span", "span-2016"):
         return _by_span(problem, solution, method, types, share)
     if method == "loo-estimate":
-        solution = _with_its_face(problem, solution)
         points = np.flatnonzero(types[: problem.rows.n_train] > 0)
         values = solution.decision[: problem.rows.n_train].copy()
         values[points] = left_out_values(problem, solution.alpha, solution.decision, points)

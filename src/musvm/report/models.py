@@ -286,7 +286,10 @@ class Family:
         """The model with dual variables `alpha`, (B, L), in numbers."""
         problem, used = self._problem(caps, delta)
         F = self.gram[:, used] @ alpha[used]
-        solution = DualSolution.certified(problem.rows, alpha[used], F[used], tol=self.model.tol)
+        solution = DualSolution.certified(
+            problem.rows, alpha[used], F[used],
+            tol=self.model.tol, diagonal=problem.gram.diagonal(),
+        )  # fmt: skip
         row, training = self.blocks.block_of_row, self.data.is_training
         left_out = F.copy()
         with _quiet():

@@ -427,6 +427,7 @@ such arrays, default=None
         if tensors.is_tensor(X) and not isinstance(self._judge, str):
             parts = [X, *reading.universum_parts(universum)]
             n_points = sum(map(reading.n_rows, parts))
+            # Cells of a linear kernel share no matrix that would be worth keeping there.
             if self.kernel != "linear" and stays_on_device(X, n_points, self.kernel, "auto"):
                 from musvm._input import on_device
 

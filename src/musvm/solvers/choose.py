@@ -16,7 +16,8 @@ small; beyond, "linear" for the linear kernel and "working-set" for all others. 
 the same relative duality gap, and all certify it with decision values computed in doubles. Points
 that are read piece by piece go by candidates, whose problem is solved on the path of its size.
 Points of a linear kernel that are on a GPU, and too many for the Gram matrix, meet interior points
-there (`backends/torch_interior.py`): 10,000 equations of 100,000 points are a tenth of a second.
+there (`backends/torch_interior.py`): a step of 7,000 equations of 60,000 points takes a tenth of a
+second.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
 on, and Newton steps with the whole Gram matrix go on from where they are after TRIAL_ROUNDS. Where
@@ -32,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +48,6 @@ from musvm._input.tensors import (
     namespace,
     take,
     to_host,
-    to_torch,
 )
 from musvm._lazy import lazy
 from musvm._threads import Workers, workers
@@ -91,13 +92,14 @@ N_NEIGHBOURS, STRANGERS = 200, 0.005
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
-# Of working sets that got no further than this nothing is left for Newton steps: the least work.
+# Working sets that end above this gap have found nothing to build on: Newton steps get the least
+# work, then it is the turn of interior points.
 TRIAL_GAP = 1e-3
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
 # Newton steps on faces, which may end what interior points for a part began, get as much work as
-# these cost for all rows where the relative gap is below this.
+# these cost for all rows where the relative gap is below this, or where all rows are too many.
 NEAR = 0.05
 # On a GPU interior points take a linear kernel of up to so many columns.
 MOST_COLUMNS_THERE = 2000
@@ -146,10 +148,13 @@ class PointProblem:
 
     @lazy
     def diagonal(self) -> FloatArray | None:
-        """k(x, x) of the rows; None where they are on a device, or the kernel is a function."""
-        if is_tensor(self.X) or callable(self.kernel.name):
-            return None
+        """k(x, x) of the rows; None where only a device or a function knows the kernel."""
         points, kernel = self.points, self.kernel
+        if callable(kernel.name) or (is_tensor(self.X) and kernel.name != "linear"):
+            return None
+        if is_tensor(self.X):
+            squares: FloatArray = to_host(points.square().sum(1)) + kernel.constant
+            return squares
         if kernel.is_precomputed:
             return np.asarray(points.diagonal())
         if kernel.name == "rbf":
@@ -208,8 +213,9 @@ def stays_on_device(
 ) -> bool:
     """Whether a fit computes where its tensors are; a small one is faster on the host."""
     if kernel == "linear" and solver in ("auto", "interior"):
-        is_large = solver == "interior" or n_points > GRAM_LIMIT
-        return is_large and not is_on_host(X) and X.ndim == 2 and X.shape[1] <= MOST_COLUMNS_THERE
+        is_worth_it = solver == "interior" or n_points > GRAM_LIMIT
+        is_narrow = X.ndim == 2 and X.shape[1] <= MOST_COLUMNS_THERE
+        return is_worth_it and is_narrow and not is_on_host(X)
     on_device = kernel in ("linear", "poly", "rbf", "sigmoid") and not fit_intercept
     return on_device and choose(n_points, kernel, solver) == "working-set"
 
@@ -273,7 +279,7 @@ def _solve_in_memory(
     """
     if is_tensor(problem.X) and problem.kernel.name == "linear" and solver != "working-set":
         there = _solve_interior_there(problem, solver == "auto", options)
-        if there is not None:
+        if there is not None and (there.converged or len(problem.rows) > GRAM_LIMIT):
             return there
         problem = replace(problem, X=to_host(problem.X))
     # Points that stayed on a device take the path that brought them here.
@@ -377,8 +383,8 @@ def _is_worth_a_trial(problem: PointProblem) -> bool:
     n_some = min(N_NEIGHBOURS, n_points)
     some = problem.rows[np.linspace(0, n_points - 1, n_some).astype(np.intp)]
     between = kernel.gram(problem.X, some, resolution=problem.resolution)
-    to_others = (between.sum() - n_some) / (n_some * (n_some - 1.0))
-    return bool(to_others > STRANGERS)
+    total = between.sum() - np.trace(between)
+    return bool(total / (n_some * (n_some - 1.0)) - kernel.constant > STRANGERS)
 
 
 def _solve_interior(
@@ -441,7 +447,9 @@ def _solve_interior_there(
 
     problem = _with_constant_column(problem)
     dual, points = problem.dual, problem.points
-    if may_choose and dual.caps.mean() * float(points.square().sum(1).mean()) <= EASY:
+    squares = to_host(points.square().sum(1))
+    require_finite(squares)
+    if may_choose and dual.caps.mean() * squares.mean() <= EASY:
         return None
     try:
         if torch_interior.has_room(points.shape[1], dual.n_classes, points.device):
@@ -480,11 +488,13 @@ def solve_with_gram(
     `hasty` gives Newton steps the least work that they may have, `patient` the most. They end with
     the free variables of the optimum, or nearly, and interior points with more of them unless the
     gap is next to nothing: a leave-one-out estimate, which lets the free ones make up for the point
-    that is left out, is far too small then. So interior points that come first go as far.
+    that is left out, is far too small then. So where `patient`, interior points that come first go
+    on to FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
-    cost, Z = _InteriorCost(problem), _few_columns(problem, patient=patient)
+    cost = _InteriorCost(problem)
+    Z = _few_columns(cost, patient=patient)
     if Z is None:
         may_go_on = _patience(cost, patient=patient, hasty=hasty)
         attempts.add(solve, problem, may_go_on=may_go_on, **order)
@@ -493,34 +503,32 @@ def solve_with_gram(
             if Z is None:
                 _add_interior_points(attempts, cost, some, order)
             else:
-                least = FACE_TOL if patient else tol
-                _add_interior_and_finish(attempts, problem, Z, some, order, least)
+                as_far = FACE_TOL if patient else np.inf
+                _add_interior_and_finish(attempts, problem, Z, some, order, as_far)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
 
 
-def _few_columns(problem: DualProblem, *, patient: bool) -> FloatArray | None:
+def _few_columns(cost: _InteriorCost, *, patient: bool) -> FloatArray | None:
     """A factor of the Gram matrix with so few columns that interior points come first.
 
     None where descent is quick, and where some of the points, evenly spread, need many columns for
-    their number, or all of them too many. Few points are worth it where nothing is quicker.
+    their number, or all of them too many. Of few points also where interior points would cost more
+    than Newton steps get at least.
     """
-    rows, gram = problem.rows, problem.gram
+    rows, gram = cost.problem.rows, cost.problem.gram
     M, L = rows.n_points, rows.n_classes
     are_few = M <= FEW_POINTS
     if (are_few and patient) or rows.caps.mean() * gram.diagonal().mean() <= EASY:
         return None
     sample = np.linspace(0, M - 1, min(SAMPLED, M)).astype(np.intp)
-    of_sample = pivoted_cholesky(gram[np.ix_(sample, sample)])
+    of_sample = cost.factor if M <= SAMPLED else pivoted_cholesky(gram[np.ix_(sample, sample)])
     if of_sample is None or of_sample.shape[1] > LOW_RANK * len(sample):
         return None
-    Z = pivoted_cholesky(gram)
-    if Z is None or Z.shape[1] > most_columns(M, L):
+    if cost.factor is None or cost.factor.shape[1] > most_columns(M, L):
         return None
-    if are_few and interior_work(M, Z.shape[1], L) > LEAST_WORK:
-        return None
-    return Z
+    return None if are_few and cost.work > LEAST_WORK else cost.factor
 
 
 class _InteriorCost:
@@ -544,9 +552,10 @@ class _InteriorCost:
 
 def _patience(cost: _InteriorCost, *, patient: bool, hasty: bool) -> Patience:
     """Whether Newton steps may go on after so much work, with this relative gap."""
-    are_few = cost.problem.n_points <= FEW_POINTS
-    if patient or hasty or not are_few:
-        return at_most(MOST_WORK if patient or not hasty else LEAST_WORK)
+    if patient or (cost.problem.n_points > FEW_POINTS and not hasty):
+        return at_most(MOST_WORK)
+    if hasty:
+        return at_most(LEAST_WORK)
 
     def may_go_on(work: float, gap: float) -> bool:
         if work <= LEAST_WORK:
@@ -586,18 +595,26 @@ def _add_interior_and_finish(
     Z: FloatArray,
     team: Workers,
     order: dict[str, Any],
-    least_tol: float = np.inf,
+    as_far: float = np.inf,
 ) -> None:
-    """By interior points with a factor of the Gram matrix; Newton steps finish the rest."""
+    """By interior points with a factor of the Gram matrix; Newton steps finish the rest.
 
-    def solve_as_far(*, tol: float, **options: Any) -> DualSolution:
-        found = solve_interior(
-            Z, problem.rows, lambda alpha: problem.gram @ alpha, team,
-            tol=min(tol, least_tol), **options,
-        )  # fmt: skip
-        return replace(found, converged=found.relative_gap <= tol)
+    They go as far as to a relative gap of `as_far`, where rounding lets them.
+    """
+    begin = partial(solve_interior, Z, problem.rows, partial(np.matmul, problem.gram), team)
 
-    attempts.add_anew(solve_as_far)
+    def go_as_far(*, tol: float, max_iter: int, callback: Any) -> DualSolution:
+        found = begin(tol=min(tol, as_far), max_iter=max_iter, callback=callback)
+        left = max_iter - found.n_rounds
+        if found.converged or as_far >= tol or left < 1:
+            return found
+        # What misses its tolerance is strictly inside: all of its variables would be free.
+        told = counted_from(found.n_rounds, callback)
+        again = begin(tol=tol, max_iter=left, callback=told)
+        rounds = found.n_rounds + again.n_rounds
+        return replace(again, n_rounds=rounds, history=found.history + again.history)
+
+    attempts.add_anew(go_as_far)
     _finish(attempts, problem, order)
 
 
@@ -630,8 +647,8 @@ def _with_constant_column(problem: PointProblem) -> PointProblem:
 def _with_column(X: Any, value: float) -> Any:
     """Points with one more feature, the same for all of them."""
     if is_tensor(X):
-        xp, points = namespace(X), to_torch(X)
-        return xp.concat([points, xp.full_like(points[:, :1], value)], axis=1)
+        xp = namespace(X)
+        return xp.concat([X, xp.full_like(X[:, :1], value)], axis=1)
     column = np.full((X.shape[0], 1), value)
     return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
 

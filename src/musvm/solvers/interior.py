@@ -225,7 +225,8 @@ class Equations:
         for pair, (k, l) in enumerate(zip(*self._pairs, strict=True)):
             H[k, :, l, :] = packed[pair, order] if k == l else -packed[pair, order]
             H[l, :, k, :] = H[k, :, l, :]
-        return self._plus_identity(H)
+        plus_identity(H)
+        return H
 
     def _by_pairs(self, pieces: list[Piece]) -> FloatArray:
         """For many columns: Z' diag(weights) Z for one pair of labels after another."""
@@ -242,17 +243,21 @@ class Equations:
                 H[l, :, k, :] = H[k, :, l, :]
 
         self.workers.each(len(ks), compute, 1)
-        return self._plus_identity(H)
+        plus_identity(H)
+        return H
 
     def _empty(self) -> FloatArray:
         return np.empty((self.L - 1, self.r, self.L - 1, self.r))
 
-    def _plus_identity(self, H: FloatArray) -> FloatArray:
-        """Plus 1/2 |W|^2 of weights whose mean over the classes is taken off."""
-        diagonal = np.arange(self.r)
-        for k, l in np.ndindex(self.L - 1, self.L - 1):
-            H[k, diagonal, l, diagonal] += float(k == l) - 1.0 / self.L
-        return H
+
+def plus_identity(H: Array) -> None:
+    """Add what 1/2 |W|^2 is of weights whose mean over the classes is taken off, in place.
+
+    H is (L - 1, r, L - 1, r).
+    """
+    n, diagonal = H.shape[0], namespace(H).arange(H.shape[1], device=device(H))
+    for k, l in np.ndindex(n, n):
+        H[k, diagonal, l, diagonal] += float(k == l) - 1.0 / (n + 1)
 
 
 def pair_weights(cone: Cone) -> Array:
@@ -287,6 +292,15 @@ def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
     return total
 
 
+def larger_ridge(ridge: float) -> float:
+    """The next one to try; of a matrix with a unit diagonal 1 is enough, if these are numbers."""
+    if ridge > 1.0:
+        raise ValueError(
+            "The equations of interior points contain NaN or infinite values: scale the features."
+        )
+    return max(10.0 * ridge, 1e-15)
+
+
 class ScaledFactor:
     """The Cholesky factor of a positive matrix, scaled to a unit diagonal, in place, before it.
 
@@ -304,7 +318,7 @@ class ScaledFactor:
             self._lower.flat[:: len(H) + 1] += ridge
             if lower_factor(self._lower, team):
                 break
-            ridge = max(10.0 * ridge, 1e-15)
+            ridge = larger_ridge(ridge)
 
     def solve(self, b: FloatArray) -> FloatArray:
         """H^-1 b."""
@@ -475,19 +489,18 @@ def _feasible(rows: DualRows, alpha: Array) -> FloatArray:
 
     The others keep their digits.
     """
-    alpha = np.array(to_host(alpha), dtype=np.float64)
+    feasible = np.array(to_host(alpha), dtype=np.float64)
     n, y, caps, is_max = rows.n_train, rows.y, rows.caps, rows.is_max
-    excess = alpha[:, :n].copy()
+    excess = feasible[:, :n].copy()
     excess[y, np.arange(n)] -= caps[:n]
-    a = alpha[:, n:]
+    a = feasible[:, n:]
     sizes = np.maximum(a, 0.0).sum(axis=0) if is_max else a.max(axis=0, initial=0.0)
     above = np.concatenate([excess.max(axis=0), sizes - caps[n:]])
     outside = np.flatnonzero(above > 0.0)
-    part = np.ascontiguousarray(alpha[:, outside])
+    part = np.ascontiguousarray(feasible[:, outside])
     project_rows(part, y[outside[outside < n]], caps[outside], is_max)
-    alpha[:, outside] = part
-    found: FloatArray = alpha
-    return found
+    feasible[:, outside] = part
+    return feasible
 
 
 class _Snapped:

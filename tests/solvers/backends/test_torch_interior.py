@@ -12,6 +12,7 @@ from devices import DEVICES
 from musvm import UniversumSVC
 from musvm._threads import Workers
 from musvm.dual.problem import DualProblem, DualRows, infeasibility
+from musvm.kernels import Kernel
 from musvm.solvers import choose
 from musvm.solvers.backends import torch_interior
 from musvm.solvers.factors import principal_factor
@@ -140,7 +141,10 @@ def test_descent_on_the_host_takes_what_is_easy(treated_as_device, monkeypatch, 
 def test_without_memory_there_the_host_takes_over(treated_as_device, monkeypatch, trouble):
     X, y, U = digits()
 
+    tried = []
+
     def fail(*_, **__):
+        tried.append(True)
         raise torch.cuda.OutOfMemoryError("no more")
 
     if trouble == "no room":
@@ -149,6 +153,7 @@ def test_without_memory_there_the_host_takes_over(treated_as_device, monkeypatch
     model = UniversumSVC(1.0, kernel="linear", delta=0.1, solver="interior")
     model.fit(torch.as_tensor(X), torch.as_tensor(y), universum=torch.as_tensor(U))
     assert model.converged_
+    assert bool(tried) == (trouble == "out of memory")
 
 
 @pytest.mark.parametrize(
@@ -169,3 +174,23 @@ def test_which_linear_fits_stay(treated_as_device, n_points, n_columns, solver, 
 
 def test_tensors_of_the_processor_are_solved_as_arrays():
     assert not choose.stays_on_device(torch.zeros((1, 20)), 10**5, "linear", "auto")
+
+
+def test_numbers_that_overflow_are_refused(treated_as_device):
+    X, y, _ = digits()
+    model = UniversumSVC(1.0, kernel="linear", solver="interior")
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        model.fit(torch.as_tensor(1e160 * X), torch.as_tensor(y))
+
+
+def test_what_rounding_may_hide_is_doubted_as_on_the_host():
+    """By k(x, x), which the linear kernel of tensors has as well."""
+    X, y, _ = digits()
+    rows = np.arange(0, len(X), 2)
+    dual = DualRows(y[rows], 7, np.ones(len(rows)))
+    kernel = Kernel("linear", constant=2.0)
+    diagonals = [
+        choose.PointProblem(kernel, points, rows, dual, 1e-16).diagonal
+        for points in (X, torch.as_tensor(X))
+    ]
+    np.testing.assert_allclose(*diagonals, rtol=1e-12)

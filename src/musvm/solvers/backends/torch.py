@@ -491,9 +491,14 @@ def _free_bytes(device: torch.device, wanted: float) -> float:
 
 def _unused_bytes(device: torch.device) -> float:
     """The same with what the allocator keeps, which takes less time to count than to release."""
+    return (1.0 - SPARED) * unused_bytes(device)
+
+
+def unused_bytes(device: torch.device) -> float:
+    """All that is free on a GPU, and what the allocator keeps."""
     free, _ = torch.cuda.mem_get_info(device)
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return float((1.0 - SPARED) * (free + kept))
+    return float(free + kept)
 
 
 def _rows_that_fit(n_points: int, budget: float, device: torch.device) -> int:

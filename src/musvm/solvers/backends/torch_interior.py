@@ -22,16 +22,23 @@ from musvm._input.tensors import FloatArray, to_host
 from musvm._threads import Workers
 from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
+from musvm.solvers.backends.torch import unused_bytes
 from musvm.solvers.backends.torch_kernel import like
 from musvm.solvers.factors import principal_axes
-from musvm.solvers.interior import Piece, pair_weights, solve_interior
+from musvm.solvers.interior import (
+    Piece,
+    larger_ridge,
+    pair_weights,
+    plus_identity,
+    solve_interior,
+)
 
 # Rows that are reduced to a triangle at a time.
 ROWS_OF_A_TRIANGLE = 2**16
 # Columns up to which a product is cut into pieces, and rows of such a piece.
 FEW_COLUMNS, ROWS_A_PIECE = 256, 2**12
-# Bytes for every entry of the matrix: itself, its scaled copy and its factor.
-BYTES_OF_AN_ENTRY = 24.0
+# Bytes for every entry of the matrix: itself, its scaled copy, its factor and the last step's.
+BYTES_OF_AN_ENTRY = 32.0
 # The largest share of a device's free memory that the equations may take.
 MOST_OF_FREE = 0.5
 
@@ -63,10 +70,8 @@ def has_room(n_columns: int, n_classes: int, device: torch.device) -> bool:
     """Whether the equations of so many columns fit a device: what a GPU has free, in part."""
     if device.type != "cuda":
         return True
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     needed = BYTES_OF_AN_ENTRY * (n_columns * (n_classes - 1.0)) ** 2
-    return bool(needed <= MOST_OF_FREE * (free + kept))
+    return needed <= MOST_OF_FREE * unused_bytes(device)
 
 
 def principal_factor(points: Tensor) -> Tensor:
@@ -91,7 +96,8 @@ class DeviceEquations:
         H = self._like.new_zeros(shape)
         for piece in pieces:
             self._add(piece, H)
-        self._factor = _ScaledFactor(self._plus_identity(H).view(self.size, self.size))
+        plus_identity(H)
+        self._factor = _ScaledFactor(H.view(self.size, self.size))
 
     def solve(self, rhs: Tensor) -> Tensor:
         """The weights, summing to zero over the classes, whose image is rhs, (L, r)."""
@@ -106,13 +112,6 @@ class DeviceEquations:
             H[k, :, l, :] += block if k == l else -block
             if k != l:
                 H[l, :, k, :] -= block.T
-
-    def _plus_identity(self, H: Tensor) -> Tensor:
-        """Plus 1/2 |W|^2 of weights whose mean over the classes is taken off."""
-        diagonal = torch.arange(self.r, device=H.device)
-        for k, l in np.ndindex(self.L - 1, self.L - 1):
-            H[k, diagonal, l, diagonal] += float(k == l) - 1.0 / self.L
-        return H
 
 
 def _product(A: Tensor, B: Tensor) -> Tensor:
@@ -137,7 +136,7 @@ class _ScaledFactor:
             self._lower, failed = torch.linalg.cholesky_ex(H)
             if not bool(failed):
                 break
-            ridge = max(10.0 * ridge, 1e-15)
+            ridge = larger_ridge(ridge)
 
     def solve(self, b: Tensor) -> Tensor:
         """H^-1 b."""
