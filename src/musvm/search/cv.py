@@ -137,8 +137,8 @@ default='loo-estimate'
 
     n_jobs : int or None, default=None
         Number of workers, by joblib: None is 1 unless a `joblib.parallel_config` says otherwise,
-        -1 is all cores. The results do not depend on it, nor on the backend. Folds of tensors are
-        fitted where these are, one after the other.
+        -1 is all cores. The results do not depend on it, nor on the backend. Folds of many tensors,
+        unless the kernel is linear, are fitted where these are, one after the other.
 
     memory : str, path or None, default=None
         Directory for finished cells. A search that was interrupted continues where it was if it
