@@ -36,7 +36,7 @@ another library on one device, and what is returned is of the same kind and in t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -111,6 +111,14 @@ class DualRows:
             self.delta,
             self.universum_loss,
         )
+
+    def beside(self, array: Array) -> DualRows:
+        """The same rows with labels and caps where an array is, in its library."""
+        if type(array) is np.ndarray:
+            return self
+        xp, there = namespace(array), device(array)
+        y, caps = (xp.asarray(values, device=there) for values in (self.y, self.caps))
+        return replace(self, y=y, caps=caps)
 
 
 @dataclass(frozen=True)

@@ -286,10 +286,7 @@ class Family:
         """The model with dual variables `alpha`, (B, L), in numbers."""
         problem, used = self._problem(caps, delta)
         F = self.gram[:, used] @ alpha[used]
-        solution = DualSolution.certified(
-            problem.rows, alpha[used], F[used],
-            tol=self.model.tol, diagonal=problem.gram.diagonal(),
-        )  # fmt: skip
+        solution = DualSolution.certified(problem.rows, alpha[used], F[used], tol=self.model.tol)
         row, training = self.blocks.block_of_row, self.data.is_training
         left_out = F.copy()
         with _quiet():

@@ -132,7 +132,7 @@ def _pieces(Z: Array, rows: DualRows, restriction: Restriction | None) -> list[P
     pieces = []
     for start, next_start in pairwise(bounds):
         stop = min(next_start, n) if start < n else next_start
-        where, part = slice(start, stop), _beside(Z, rows.at(np.arange(start, stop)))
+        where, part = slice(start, stop), rows.at(np.arange(start, stop)).beside(Z)
         Zt = _transposed(Z[start:stop])
         if restriction is None:
             pieces.append(Piece(where, Zt, _cone(part, _zeros(Z, L, stop - start), None), part))
@@ -149,15 +149,6 @@ def _rows_of_a_piece(rows: DualRows, on_device: bool) -> int:
         return max(DEVICE_ENTRIES // L, 64)
     several = -(-rows.n_points // MANY_PIECES)
     return max(min(max(PIECE_ENTRIES // L, several), MOST_ENTRIES // L), 64)
-
-
-def _beside(Z: Array, part: DualRows) -> DualRows:
-    """Rows with labels and caps where Z is."""
-    if not is_tensor(Z):
-        return part
-    xp, there = namespace(Z), device(Z)
-    y, caps = (xp.asarray(values, device=there) for values in (part.y, part.caps))
-    return replace(part, y=y, caps=caps)
 
 
 def _transposed(part: Array) -> Array:

@@ -11,12 +11,13 @@ from sklearn.datasets import load_digits, load_wine
 from devices import DEVICES
 from musvm import UniversumSVC
 from musvm._threads import Workers
-from musvm.dual.problem import DualProblem, DualRows, infeasibility
+from musvm.dual.problem import DualProblem, DualRows
 from musvm.kernels import Kernel
 from musvm.solvers import choose
 from musvm.solvers.backends import torch_interior
 from musvm.solvers.factors import principal_factor
 from musvm.solvers.interior import Equations, Interior
+from optimality import assert_optimal
 from oracles import optimum
 from strategies import linear_problems
 
@@ -32,13 +33,7 @@ def solve(X, rows, device="cpu", tol=TOL):
 @given(linear_problems())
 def test_objective_is_that_of_the_literal_program(case):
     X, rows = case
-    solution = solve(X, rows)
-    oracle = optimum(DualProblem(X @ X.T, rows))
-    assert oracle.width <= TOL, "the oracle itself is not sure"
-    assert solution.converged
-    assert solution.primal == pytest.approx(oracle.upper, rel=2 * TOL)
-    assert solution.primal - solution.gap == pytest.approx(oracle.lower, rel=2 * TOL)
-    assert infeasibility(rows, solution.alpha) <= 1e-12
+    assert_optimal(solve(X, rows), DualProblem(X @ X.T, rows), TOL)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -96,6 +91,19 @@ def treated_as_device(monkeypatch):
     monkeypatch.setattr(choose, "is_on_host", lambda _: False)
 
 
+@pytest.fixture
+def solved(monkeypatch):
+    """What interior points have solved on the device, a list that grows."""
+    found, on_device = [], torch_interior.solve_on_device
+
+    def recorded(*arguments, **options):
+        found.append(arguments)
+        return on_device(*arguments, **options)
+
+    monkeypatch.setattr(torch_interior, "solve_on_device", recorded)
+    return found
+
+
 def digits():
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
@@ -103,13 +111,8 @@ def digits():
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_a_fit_of_tensors_is_that_of_arrays(treated_as_device, monkeypatch, fit_intercept):
+def test_a_fit_of_tensors_is_that_of_arrays(treated_as_device, solved, fit_intercept):
     X, y, U = digits()
-    solved = []
-    on_device = torch_interior.solve_on_device
-    monkeypatch.setattr(
-        torch_interior, "solve_on_device", lambda *a, **k: solved.append(a) or on_device(*a, **k)
-    )
     model = UniversumSVC(
         1.0, kernel="linear", delta=0.1, solver="interior", fit_intercept=fit_intercept
     )
@@ -124,14 +127,9 @@ def test_a_fit_of_tensors_is_that_of_arrays(treated_as_device, monkeypatch, fit_
 
 
 @pytest.mark.parametrize(("C", "stays"), [(1e-3, False), (10.0, True)])
-def test_descent_on_the_host_takes_what_is_easy(treated_as_device, monkeypatch, C, stays):
+def test_descent_on_the_host_takes_what_is_easy(treated_as_device, solved, monkeypatch, C, stays):
     X, y, _ = digits()
-    solved = []
-    on_device = torch_interior.solve_on_device
     monkeypatch.setattr(choose, "GRAM_LIMIT", 100)
-    monkeypatch.setattr(
-        torch_interior, "solve_on_device", lambda *a, **k: solved.append(a) or on_device(*a, **k)
-    )
     model = UniversumSVC(C, kernel="linear").fit(torch.as_tensor(X), torch.as_tensor(y))
     assert model.converged_
     assert bool(solved) == stays

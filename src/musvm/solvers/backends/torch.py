@@ -205,8 +205,7 @@ class DeviceRows:
     def _on_device(self, rows: DualRows) -> DualRows:
         """The rows with labels and caps on the device, sent there once."""
         if self._problem is None or self._problem[0] is not rows:
-            y, caps = (torch.as_tensor(part, device=self._device) for part in (rows.y, rows.caps))
-            self._problem, self._next = (rows, replace(rows, y=y, caps=caps)), None
+            self._problem, self._next = (rows, rows.beside(self._alpha)), None
         return self._problem[1]
 
     def _indices(self, points: IntArray) -> Tensor:
@@ -339,9 +338,7 @@ class DeviceField:
             self._decision_values(part, vectors, weights, roughly) for part in self._indices(points)
         ]
         values = torch.cat(F) if F else self._points.new_zeros((0, self._n_classes))
-        y, caps = (like(values, part) for part in (rows.y, rows.caps))
-        losses = statement.losses(replace(rows, y=y, caps=caps), values)
-        return to_host(losses), to_host(values)
+        return to_host(statement.losses(rows.beside(values), values)), to_host(values)
 
     def _indices(self, points: IntArray) -> tuple[Tensor, ...]:
         pieces: tuple[Tensor, ...] = like(self._points, points).split(POINTS_A_LOOK)
