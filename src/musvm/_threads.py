@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -185,3 +185,8 @@ def workers() -> Iterator[Workers]:
             yield team
         finally:
             team.close()
+
+
+def own_or(team: Workers | None) -> AbstractContextManager[Workers]:
+    """A team that is there, or one for the time being."""
+    return workers() if team is None else nullcontext(team)

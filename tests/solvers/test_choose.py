@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine, make_classification
+from tests.support.calls import counted
 from threadpoolctl import threadpool_limits
 
-from musvm import UniversumSVC, UniversumSVCCV
-from musvm.dual.problem import DualProblem, DualRows
+from musvm import UniversumSVC
+from musvm.solvers import by_turns
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
 from musvm.solvers.factors import pivoted_cholesky
@@ -146,22 +147,16 @@ def test_the_number_of_threads_changes_no_digit(settings):
 
 def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
     X, y, U = digits()
-    taken = []
-    for name in ("solve", "solve_by_working_sets"):
-        original = getattr(paths, name)
-
-        def spy(*arguments, _name=name, _original=original, **options):
-            taken.append(_name)
-            return _original(*arguments, **options)
-
-        monkeypatch.setattr(paths, name, spy)
+    with_gram, by_working_sets = (
+        counted(monkeypatch, paths, name) for name in ("solve_with_gram", "solve_by_working_sets")
+    )
     UniversumSVC(gamma=0.2).fit(X[:400], y[:400])
-    assert taken == ["solve"]
+    assert (len(with_gram), len(by_working_sets)) == (1, 0)
     UniversumSVC(gamma=0.2, tol=1e-6).fit(X, y, universum=U)
-    assert taken == ["solve", "solve"], "working sets do not try tight tolerances"
+    assert (len(with_gram), len(by_working_sets)) == (2, 0), "working sets try no tight tolerances"
     monkeypatch.setattr(paths, "GRAM_LIMIT", 1000)
     UniversumSVC(gamma=0.2).fit(X, y, universum=U)
-    assert taken == ["solve", "solve", "solve_by_working_sets"]
+    assert (len(with_gram), len(by_working_sets)) == (2, 1)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -243,25 +238,13 @@ def test_an_asymmetric_matrix_is_refused_wherever_it_is(place):
 # Changing paths
 
 
-def _counting(monkeypatch, name):
-    """Count the calls of a solver that `choose` knows by this name."""
-    called, solver = [], getattr(paths, name)
-
-    def counted(*args, **kwargs):
-        called.append(kwargs.get("alpha"))
-        return solver(*args, **kwargs)
-
-    monkeypatch.setattr(paths, name, counted)
-    return called
-
-
 def test_working_sets_hand_their_alpha_on(monkeypatch):
     """After too few rounds to converge, Newton steps go on from where they are."""
     monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
     monkeypatch.setattr(paths, "TRIAL_ROUNDS", 1)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    started = _counting(monkeypatch, "solve_with_gram")
+    started = counted(monkeypatch, paths, "solve_with_gram")
     model = UniversumSVC(100.0, gamma=0.01).fit(X, y)
     reference = UniversumSVC(100.0, gamma=0.01, solver="gram", tol=1e-8).fit(X, y)
     assert len(started) == 1
@@ -276,7 +259,7 @@ def test_working_sets_leave_points_that_are_strangers_to_newton_steps(gamma, exp
     monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    tried = _counting(monkeypatch, "solve_by_working_sets")
+    tried = counted(monkeypatch, paths, "solve_by_working_sets")
     assert UniversumSVC(gamma=gamma).fit(X, y).converged_
     assert len(tried) == expected
 
@@ -287,7 +270,7 @@ def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewh
 ):
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    calls = {name: _counting(monkeypatch, name) for name in ("solve_linear", "solve_interior")}
+    calls = {name: counted(monkeypatch, paths, name) for name in ("solve_linear", "solve_interior")}
     assert UniversumSVC(C, kernel="linear").fit(X, y).converged_
     assert [name for name, called in calls.items() if called] == expected
 
@@ -301,28 +284,6 @@ def test_a_gram_matrix_of_low_rank_is_recognised():
     assert pivoted_cholesky(np.array([[0.0, 1.0], [1.0, 0.0]])) is None, "indefinite"
 
 
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
-        ({"WORK_IN_PLAY": np.inf}, ["solve_interior"]),
-        ({"WORK_IN_PLAY": 0.0, "LAST_EQUATIONS": 0}, ["solve_in_play"]),
-    ],
-)
-def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, monkeypatch):
-    """Without patience: for all rows, or for what is in play where these cost too much."""
-    X, y = load_wine(return_X_y=True)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    U = X[:50] + 0.5
-    reference = UniversumSVC(1e3, delta=0.1, solver="gram", tol=1e-8).fit(X, y, universum=U)
-    for name, limit in {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, **limits}.items():
-        monkeypatch.setattr(paths, name, limit)
-    calls = {name: _counting(monkeypatch, name) for name in ("solve_interior", "solve_in_play")}
-    model = UniversumSVC(1e3, delta=0.1).fit(X, y, universum=U)
-    assert [name for name, called in calls.items() if called] == expected
-    assert model.converged_
-    assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)
-
-
 @pytest.mark.filterwarnings("ignore:The solver stopped")
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("max_iter", [1, 3, 5, 10, 20, 40])
@@ -331,7 +292,8 @@ def test_all_attempts_together_keep_to_the_rounds_allowed(kernel, max_iter, monk
     X, y = load_wine(return_X_y=True)
     limits = {"LEAST_WORK": 1.0, "MOST_WORK": 1.0, "WORK_IN_PLAY": 0.0, "EASY": 1e9}
     for name, limit in limits.items():
-        monkeypatch.setattr(paths, name, limit)
+        monkeypatch.setattr(by_turns, name, limit)
+    monkeypatch.setattr(paths, "EASY", limits["EASY"])
     model = UniversumSVC(1e4, kernel=kernel, delta=0.0, tol=1e-9, max_iter=max_iter)
     model.fit(X[:120], y[:120], universum=X[120:])
     assert model.n_iter_ <= max_iter
@@ -359,114 +321,6 @@ def test_interior_points_without_room_for_their_equations_are_refused(kernel):
         model.fit(X[:300] / 16, y[:300])
     assert not hasattr(model, "classes_")
     assert model.set_params(solver="auto").fit(X[:300] / 16, y[:300]).converged_
-
-
-def test_a_gram_matrix_of_many_points_with_few_columns_goes_to_interior_points_first(monkeypatch):
-    """As the linear kernel itself does: a search, or a precomputed kernel, has its Gram matrix."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
-    linear = UniversumSVC(100.0, kernel="linear").fit(X, y)
-    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_interior")}
-    model = UniversumSVC(100.0, kernel="precomputed").fit(X @ X.T, y)
-    assert [name for name, called in calls.items() if called] == ["solve_interior"]
-    assert model.converged_
-    assert abs(model.objective_ - linear.objective_) <= model.dual_gap_ + linear.dual_gap_
-    # Descent is quick where C k(x, x) is small.
-    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_interior")}
-    assert UniversumSVC(1e-3, kernel="precomputed").fit(X @ X.T, y).converged_
-    assert [name for name, called in calls.items() if called] == ["solve"]
-
-
-def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
-    """Where rounding ends them it would end them again: Newton steps go on, and nothing in play."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
-    tried, solver = [], paths.solve_interior
-
-    def ended_early(*args, max_iter, **kwargs):
-        tried.append(max_iter)
-        return solver(*args, max_iter=2, **kwargs)
-
-    monkeypatch.setattr(paths, "solve_interior", ended_early)
-    calls = {name: _counting(monkeypatch, name) for name in ("solve", "solve_in_play")}
-    assert UniversumSVC(10.0, kernel="precomputed").fit(X @ X.T, y).converged_
-    assert len(tried) == 1
-    assert [name for name, called in calls.items() if called] == ["solve"]
-
-
-def test_patient_newton_steps_come_before_interior_points(monkeypatch):
-    """Of equal solutions, estimates of leave-one-out need one with few free variables."""
-    monkeypatch.setattr(paths, "LEAST_WORK", 0.0)
-    monkeypatch.setattr(paths, "NEWTON_SHARE", 0.0)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, 5)), rng.integers(0, 4, 300)
-    problem = DualProblem(X @ X.T, DualRows(y, 4, np.full(300, 100.0)))
-    tried = _counting(monkeypatch, "solve_interior")
-    assert paths.solve_with_gram(problem, patient=True).converged
-    assert not tried
-    assert paths.solve_with_gram(problem).converged
-    assert tried
-
-
-def test_searches_are_patient_where_the_solution_judges_itself(monkeypatch):
-    """In leave-one-out, which solves for all points; those of folds are judged by the others."""
-    asked = []
-
-    def recorded(problem, *, patient, **options):
-        asked.append((problem.n_points == 150, patient))
-        return paths.solve_with_gram(problem, patient=patient, **options)
-
-    monkeypatch.setattr("musvm.search.cells.solve_with_gram", recorded)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(150, 3)), rng.integers(0, 3, 150)
-    for criterion in ("loo-estimate", 3):
-        UniversumSVCCV([10.0], kernel="linear", criterion=criterion).fit(X, y)
-    assert set(asked) == {(True, True), (False, False)}
-
-
-def _of_few_columns(n=200):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 5))
-    y = (X[:, :4] + 0.3 * rng.normal(size=(n, 4))).argmax(axis=1)
-    return DualProblem(X @ X.T, DualRows(y, 4, np.full(n, 100.0)))
-
-
-def test_few_points_of_few_columns_go_to_interior_points_first(monkeypatch):
-    """Unless an estimate of leave-one-out is to be made of them."""
-    newton, interior = (_counting(monkeypatch, name) for name in ("solve", "solve_interior"))
-    assert paths.solve_with_gram(_of_few_columns()).converged
-    assert (len(newton), len(interior)) == (0, 1)
-    assert paths.solve_with_gram(_of_few_columns(), patient=True).converged
-    assert (len(newton), len(interior)) == (1, 1)
-
-
-@pytest.mark.parametrize(("gap", "expected"), [(1.0, False), (1e-2, True)])
-def test_newton_steps_end_sooner_far_from_the_optimum(monkeypatch, gap, expected):
-    monkeypatch.setattr(paths, "LEAST_WORK", 0.0)
-    cost = paths._InteriorCost(_of_few_columns())
-    may_go_on = paths._patience(cost, patient=False, hasty=False)
-    assert may_go_on(0.9 * paths.NEWTON_SHARE * cost.work, gap)
-    assert may_go_on(1.9 * paths.NEWTON_SHARE * cost.work, gap) == expected
-
-
-def test_the_hasty_do_the_least_work_and_the_patient_the_most():
-    cost = paths._InteriorCost(_of_few_columns())
-    hasty, patient = (paths._patience(cost, patient=p, hasty=not p) for p in (False, True))
-    for may_go_on, most in ((hasty, paths.LEAST_WORK), (patient, paths.MOST_WORK)):
-        assert may_go_on(most, 1.0)
-        assert not may_go_on(1.01 * most, 1e-9)
-
-
-def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
-    """All variables of a point that is strictly inside are free, and say nothing of the optimum."""
-    monkeypatch.setattr(paths, "FEW_POINTS", 100)
-    usual = paths.solve_with_gram(_of_few_columns())
-    monkeypatch.setattr(paths, "FACE_TOL", 1e-30)
-    patient = paths.solve_with_gram(_of_few_columns(), patient=True)
-    assert patient.converged
-    assert (usual.alpha == 0.0).sum() > 100
-    np.testing.assert_array_equal(patient.alpha, usual.alpha)
-    assert patient.n_rounds > usual.n_rounds
 
 
 def test_newton_steps_are_told_what_working_sets_got_to(monkeypatch):

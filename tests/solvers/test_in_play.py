@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from musvm._threads import Workers
 from musvm.dual.problem import DualProblem, DualRows, infeasibility
 from musvm.solvers import in_play
-from musvm.solvers.choose import solve_with_gram
+from musvm.solvers.by_turns import solve_with_gram
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import solve
 from musvm.solvers.in_play import EquationsInPlay, Variables, solve_in_play

@@ -25,7 +25,7 @@ from musvm.estimator import UniversumSVC
 from musvm.loo.estimate import is_singular
 from musvm.loo.evaluate import LeaveOneOutResult, evaluate
 from musvm.model import FittedModel, OtherDataError
-from musvm.solvers.choose import FACE_TOL, solve_with_gram
+from musvm.solvers.by_turns import FACE_TOL, solve_with_gram
 
 # Rounds for the last digits of a solution, and how far above rounding these may be.
 MOST_ROUNDS, ABOVE_ROUNDING = 60, 10.0

@@ -27,12 +27,8 @@ from musvm.loo.evaluate import evaluate
 from musvm.loo.span import counts_as_error
 from musvm.loo.types import support_types
 from musvm.model import dual_rows
-from musvm.solvers.choose import (
-    PointProblem,
-    decision_values_there,
-    solve_points,
-    solve_with_gram,
-)
+from musvm.solvers.by_turns import solve_with_gram
+from musvm.solvers.choose import PointProblem, decision_values_there, solve_points
 
 # Kernel values between judges and support vectors that are held at a time: 32 MB.
 STRIP_ENTRIES = 2**22

@@ -1,0 +1,216 @@
+"""With the whole Gram matrix: Newton steps on faces and interior points, by turns.
+
+Newton steps (`gram.py`) win where few variables are free at the optimum, or C is small. Interior
+points (`interior.py`) take some twenty steps whatever C is, but each of them costs about
+M E^2 / 2 + E^3 / 3 operations, with E = r (L - 1) equations for a Gram matrix of rank r. So Newton
+steps begin, unless the rank is small, and get a part of the work that interior points would cost.
+Then it is the turn of interior points: for all rows if E is small, or for what is still in play
+(`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
+cheaply than these do for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from musvm._input.tensors import FloatArray
+from musvm._lazy import lazy
+from musvm._threads import Workers, own_or
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import DualSolution
+from musvm.solvers.attempts import Attempts, counted_from
+from musvm.solvers.factors import pivoted_cholesky
+from musvm.solvers.gram import Patience, at_most, solve
+from musvm.solvers.in_play import solve_in_play
+from musvm.solvers.interior import solve_interior
+
+# The interior-point method comes first up to so many equations, r (L - 1), and no more than there
+# are points, where these are so many times as many as columns. With more columns the Gram matrix
+# has few small eigenvalues, and Newton steps need few rounds.
+FIRST_EQUATIONS, POINTS_PER_COLUMN, STEPS = 1200, 2, 20
+# Descent is quick where C k(x, x) is below this, on average.
+EASY = 1.0
+# Newton steps on faces get a part of the work that interior points would cost, within these limits:
+# a hundredth of a second, and most of one. What these cost is known from a factor of the Gram
+# matrix, which is cheap for few points. Twice as much where the relative gap is small by then: it
+# falls faster at the end. Where interior points cost less than the least they come first.
+NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
+PROMISING = 0.1
+# Then it is the turn of interior points, for what is in play where all rows would cost more than
+# this; for all rows where that does not get there for a share of it, up to so many equations.
+WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
+# Newton steps on faces, which may end what interior points for a part began, get as much work as
+# these cost for all rows where the relative gap is below this, or where all rows are too many.
+NEAR = 0.05
+# Points that tell whether the Gram matrix of many has few columns: these need no more, as a share.
+SAMPLED, LOW_RANK = 300, 0.3
+# A relative gap at which the free variables are those of the optimum.
+FACE_TOL = 1e-10
+# Rounds with the whole Gram matrix that go on from where rounding ended another path.
+LAST_ROUNDS = 50
+
+
+def solve_with_gram(
+    problem: DualProblem,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    alpha: FloatArray | None = None,
+    team: Workers | None = None,
+    random_state: np.random.RandomState | None = None,
+    callback: Callable[[int, float], None] | None = None,
+    patient: bool = False,
+    hasty: bool = False,
+) -> DualSolution:
+    """`solve`, or interior points from where it gets no further for as much work.
+
+    Interior points come first, and only then, where the Gram matrix has few columns.
+
+    `hasty` gives Newton steps the least work that they may have, `patient` the most. They end with
+    the free variables of the optimum, or nearly, and interior points with more of them unless the
+    gap is next to nothing: a leave-one-out estimate, which lets the free ones make up for the point
+    that is left out, is far too small then. So where `patient`, interior points that come first go
+    on to FACE_TOL.
+    """
+    order: dict[str, Any] = {"random_state": random_state}
+    attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
+    cost = InteriorCost(problem)
+    Z = _few_columns(cost, patient=patient)
+    if Z is None:
+        may_go_on = patience_for(cost, patient=patient, hasty=hasty)
+        attempts.add(solve, problem, may_go_on=may_go_on, **order)
+    if not attempts.is_over:
+        with own_or(team) as some:
+            if Z is None:
+                _add_interior_points(attempts, cost, some, order)
+            else:
+                as_far = FACE_TOL if patient else np.inf
+                add_interior_and_finish(attempts, problem, Z, some, order, as_far)
+    if not attempts.is_over and attempts.best.hidden_gap <= tol:
+        attempts.add(solve, problem, **order)
+    return attempts.best
+
+
+def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
+    """A factor of the Gram matrix with so few columns that interior points come first.
+
+    None where descent is quick, and where some of the points, evenly spread, need many columns for
+    their number, or all of them too many. Of few points also where interior points would cost more
+    than Newton steps get at least.
+    """
+    rows, gram = cost.problem.rows, cost.problem.gram
+    M, L = rows.n_points, rows.n_classes
+    are_few = M <= FEW_POINTS
+    if (are_few and patient) or rows.caps.mean() * gram.diagonal().mean() <= EASY:
+        return None
+    sample = np.linspace(0, M - 1, min(SAMPLED, M)).astype(np.intp)
+    of_sample = cost.factor if M <= SAMPLED else pivoted_cholesky(gram[np.ix_(sample, sample)])
+    if of_sample is None or of_sample.shape[1] > LOW_RANK * len(sample):
+        return None
+    if cost.factor is None or cost.factor.shape[1] > most_columns(M, L):
+        return None
+    return None if are_few and cost.work > LEAST_WORK else cost.factor
+
+
+class InteriorCost:
+    """What interior points would cost, by a factor of the Gram matrix, once it is asked for."""
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem = problem
+
+    @lazy
+    def factor(self) -> FloatArray | None:
+        """None where the Gram matrix is indefinite."""
+        return pivoted_cholesky(self.problem.gram)
+
+    @property
+    def work(self) -> float:
+        if self.factor is None:
+            return np.inf
+        rows = self.problem.rows
+        return interior_work(rows.n_points, self.factor.shape[1], rows.n_classes)
+
+
+def patience_for(cost: InteriorCost, *, patient: bool, hasty: bool) -> Patience:
+    """Whether Newton steps may go on after so much work, with this relative gap."""
+    if patient or (cost.problem.n_points > FEW_POINTS and not hasty):
+        return at_most(MOST_WORK)
+    if hasty:
+        return at_most(LEAST_WORK)
+
+    def may_go_on(work: float, gap: float) -> bool:
+        if work <= LEAST_WORK:
+            return True
+        share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
+        return work <= min(share * cost.work, MOST_WORK)
+
+    return may_go_on
+
+
+def _add_interior_points(
+    attempts: Attempts, cost: InteriorCost, team: Workers, order: dict[str, Any]
+) -> None:
+    """By interior points for all rows or first for what is in play, whichever costs less."""
+    problem, Z, work = cost.problem, cost.factor, cost.work
+    if Z is None:
+        return
+    may_take_all = Z.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
+    if work > WORK_IN_PLAY:
+        in_play = PLAY_SHARE * work if may_take_all else np.inf
+        went_on = attempts.add(solve_in_play, problem, team, most_work=in_play, **order)
+        if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
+            attempts.add(solve, problem, may_go_on=at_most(work), **order)
+    if may_take_all:
+        add_interior_and_finish(attempts, problem, Z, team, order)
+
+
+def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
+    """Operations of the interior-point method, roughly."""
+    equations = n_columns * (n_classes - 1.0)
+    return STEPS * (0.5 * n_points * equations**2 + equations**3 / 3.0)
+
+
+def add_interior_and_finish(
+    attempts: Attempts,
+    problem: DualProblem,
+    Z: FloatArray,
+    team: Workers,
+    order: dict[str, Any],
+    as_far: float = np.inf,
+) -> None:
+    """By interior points with a factor of the Gram matrix; Newton steps finish the rest.
+
+    They go as far as to a relative gap of `as_far`, where rounding lets them.
+    """
+    begin = partial(solve_interior, Z, problem.rows, partial(np.matmul, problem.gram), team)
+
+    def go_as_far(*, tol: float, max_iter: int, callback: Any) -> DualSolution:
+        found = begin(tol=min(tol, as_far), max_iter=max_iter, callback=callback)
+        left = max_iter - found.n_rounds
+        if found.converged or as_far >= tol or left < 1:
+            return found
+        # What misses its tolerance is strictly inside: all of its variables would be free.
+        told = counted_from(found.n_rounds, callback)
+        again = begin(tol=tol, max_iter=left, callback=told)
+        rounds = found.n_rounds + again.n_rounds
+        return replace(again, n_rounds=rounds, history=found.history + again.history)
+
+    attempts.add_anew(go_as_far)
+    finish(attempts, problem, order)
+
+
+def finish(attempts: Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
+    """Newton steps where rounding ended interior points, for some rounds."""
+    hidden = attempts.best.hidden_gap
+    attempts.add(solve, problem, at_most=LAST_ROUNDS, known_hidden=hidden, **order)
+
+
+def most_columns(n_points: int, n_classes: int) -> int:
+    """With how many columns the interior-point method is the one to take."""
+    most_equations = min(FIRST_EQUATIONS, n_points)
+    return min(most_equations // (n_classes - 1), n_points // POINTS_PER_COLUMN)

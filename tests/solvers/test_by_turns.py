@@ -1,0 +1,146 @@
+"""Newton steps and interior points: whose turn it is, and that either gets there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from tests.support.calls import counted
+
+from musvm import UniversumSVC, UniversumSVCCV
+from musvm.dual.problem import DualProblem, DualRows
+from musvm.solvers import by_turns
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"WORK_IN_PLAY": np.inf}, ["solve_interior"]),
+        ({"WORK_IN_PLAY": 0.0, "LAST_EQUATIONS": 0}, ["solve_in_play"]),
+    ],
+)
+def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, monkeypatch):
+    """Without patience: for all rows, or for what is in play where these cost too much."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    U = X[:50] + 0.5
+    reference = UniversumSVC(1e3, delta=0.1, solver="gram", tol=1e-8).fit(X, y, universum=U)
+    for name, limit in {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, **limits}.items():
+        monkeypatch.setattr(by_turns, name, limit)
+    calls = {
+        name: counted(monkeypatch, by_turns, name) for name in ("solve_interior", "solve_in_play")
+    }
+    model = UniversumSVC(1e3, delta=0.1).fit(X, y, universum=U)
+    assert [name for name, called in calls.items() if called] == expected
+    assert model.converged_
+    assert model.objective_ == pytest.approx(reference.objective_, rel=1.1e-4)
+
+
+def test_a_gram_matrix_of_many_points_with_few_columns_goes_to_interior_points_first(monkeypatch):
+    """As the linear kernel itself does: a search, or a precomputed kernel, has its Gram matrix."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
+    linear = UniversumSVC(100.0, kernel="linear").fit(X, y)
+    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
+    model = UniversumSVC(100.0, kernel="precomputed").fit(X @ X.T, y)
+    assert [name for name, called in calls.items() if called] == ["solve_interior"]
+    assert model.converged_
+    assert abs(model.objective_ - linear.objective_) <= model.dual_gap_ + linear.dual_gap_
+    # Descent is quick where C k(x, x) is small.
+    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
+    assert UniversumSVC(1e-3, kernel="precomputed").fit(X @ X.T, y).converged_
+    assert [name for name, called in calls.items() if called] == ["solve"]
+
+
+def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
+    """Where rounding ends them it would end them again: Newton steps go on, and nothing in play."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
+    tried, solver = [], by_turns.solve_interior
+
+    def ended_early(*args, max_iter, **kwargs):
+        tried.append(max_iter)
+        return solver(*args, max_iter=2, **kwargs)
+
+    monkeypatch.setattr(by_turns, "solve_interior", ended_early)
+    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")}
+    assert UniversumSVC(10.0, kernel="precomputed").fit(X @ X.T, y).converged_
+    assert len(tried) == 1
+    assert [name for name, called in calls.items() if called] == ["solve"]
+
+
+def test_patient_newton_steps_come_before_interior_points(monkeypatch):
+    """Of equal solutions, estimates of leave-one-out need one with few free variables."""
+    monkeypatch.setattr(by_turns, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(by_turns, "NEWTON_SHARE", 0.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.integers(0, 4, 300)
+    problem = DualProblem(X @ X.T, DualRows(y, 4, np.full(300, 100.0)))
+    tried = counted(monkeypatch, by_turns, "solve_interior")
+    assert by_turns.solve_with_gram(problem, patient=True).converged
+    assert not tried
+    assert by_turns.solve_with_gram(problem).converged
+    assert tried
+
+
+def test_searches_are_patient_where_the_solution_judges_itself(monkeypatch):
+    """In leave-one-out, which solves for all points; those of folds are judged by the others."""
+    asked = []
+
+    def recorded(problem, *, patient, **options):
+        asked.append((problem.n_points == 150, patient))
+        return by_turns.solve_with_gram(problem, patient=patient, **options)
+
+    monkeypatch.setattr("musvm.search.cells.solve_with_gram", recorded)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 3)), rng.integers(0, 3, 150)
+    for criterion in ("loo-estimate", 3):
+        UniversumSVCCV([10.0], kernel="linear", criterion=criterion).fit(X, y)
+    assert set(asked) == {(True, True), (False, False)}
+
+
+def _of_few_columns(n=200):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    y = (X[:, :4] + 0.3 * rng.normal(size=(n, 4))).argmax(axis=1)
+    return DualProblem(X @ X.T, DualRows(y, 4, np.full(n, 100.0)))
+
+
+def test_few_points_of_few_columns_go_to_interior_points_first(monkeypatch):
+    """Unless an estimate of leave-one-out is to be made of them."""
+    newton, interior = (
+        counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")
+    )
+    assert by_turns.solve_with_gram(_of_few_columns()).converged
+    assert (len(newton), len(interior)) == (0, 1)
+    assert by_turns.solve_with_gram(_of_few_columns(), patient=True).converged
+    assert (len(newton), len(interior)) == (1, 1)
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(1.0, False), (1e-2, True)])
+def test_newton_steps_end_sooner_far_from_the_optimum(monkeypatch, gap, expected):
+    monkeypatch.setattr(by_turns, "LEAST_WORK", 0.0)
+    cost = by_turns.InteriorCost(_of_few_columns())
+    may_go_on = by_turns.patience_for(cost, patient=False, hasty=False)
+    assert may_go_on(0.9 * by_turns.NEWTON_SHARE * cost.work, gap)
+    assert may_go_on(1.9 * by_turns.NEWTON_SHARE * cost.work, gap) == expected
+
+
+def test_the_hasty_do_the_least_work_and_the_patient_the_most():
+    cost = by_turns.InteriorCost(_of_few_columns())
+    hasty, patient = (by_turns.patience_for(cost, patient=p, hasty=not p) for p in (False, True))
+    for may_go_on, most in ((hasty, by_turns.LEAST_WORK), (patient, by_turns.MOST_WORK)):
+        assert may_go_on(most, 1.0)
+        assert not may_go_on(1.01 * most, 1e-9)
+
+
+def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
+    """All variables of a point that is strictly inside are free, and say nothing of the optimum."""
+    monkeypatch.setattr(by_turns, "FEW_POINTS", 100)
+    usual = by_turns.solve_with_gram(_of_few_columns())
+    monkeypatch.setattr(by_turns, "FACE_TOL", 1e-30)
+    patient = by_turns.solve_with_gram(_of_few_columns(), patient=True)
+    assert patient.converged
+    assert (usual.alpha == 0.0).sum() > 100
+    np.testing.assert_array_equal(patient.alpha, usual.alpha)
+    assert patient.n_rounds > usual.n_rounds

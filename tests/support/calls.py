@@ -1,0 +1,20 @@
+"""Which of several solvers a path calls."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[Any]:
+    """What `alpha` was at every call of a solver that the module knows by this name."""
+    called, solver = [], getattr(module, name)
+
+    def recorded(*args, **kwargs):
+        called.append(kwargs.get("alpha"))
+        return solver(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, recorded)
+    return called
