@@ -121,17 +121,36 @@ def test_few_points_of_few_columns_go_to_interior_points_first(monkeypatch):
 def test_newton_steps_end_sooner_far_from_the_optimum(monkeypatch, gap, expected):
     monkeypatch.setattr(by_turns, "LEAST_WORK", 0.0)
     cost = by_turns.InteriorCost(_of_few_columns())
-    may_go_on = by_turns.patience_for(cost, patient=False, hasty=False)
+    may_go_on = by_turns.patience_for(cost)
     assert may_go_on(0.9 * by_turns.NEWTON_SHARE * cost.work, gap)
     assert may_go_on(1.9 * by_turns.NEWTON_SHARE * cost.work, gap) == expected
 
 
-def test_the_hasty_do_the_least_work_and_the_patient_the_most():
-    cost = by_turns.InteriorCost(_of_few_columns())
-    hasty, patient = (by_turns.patience_for(cost, patient=p, hasty=not p) for p in (False, True))
-    for may_go_on, most in ((hasty, by_turns.LEAST_WORK), (patient, by_turns.MOST_WORK)):
-        assert may_go_on(most, 1.0)
-        assert not may_go_on(1.01 * most, 1e-9)
+def _of_full_rank(n=200):
+    rng = np.random.default_rng(0)
+    return DualProblem(np.eye(n), DualRows(rng.integers(0, 4, n), 4, np.full(n, 100.0)))
+
+
+@pytest.mark.parametrize("problem", [_of_few_columns(), _of_full_rank()])
+@pytest.mark.parametrize("gap_of_trial", [2.0 * by_turns.TRIAL_GAP, 2.0 * by_turns.FAR])
+def test_newton_steps_get_little_work_where_another_path_gave_up(
+    problem, gap_of_trial, monkeypatch
+):
+    """Unless that was far from the optimum, and nearly all variables will be free there."""
+    monkeypatch.setattr(by_turns, "LEAST_WORK", 1e6)
+    cost = by_turns.InteriorCost(problem)
+    may_go_on = by_turns.patience_for(cost, gap_of_trial=gap_of_trial)
+    many = by_turns.MOST_FACTORS * problem.n_points**3 / 3.0
+    are_free = gap_of_trial > by_turns.FAR and cost.is_of_full_rank
+    most = many if are_free else by_turns.LEAST_WORK
+    assert may_go_on(most, 1.0)
+    assert not may_go_on(1.01 * most, 1e-9)
+
+
+def test_the_patient_do_the_most_work():
+    may_go_on = by_turns.patience_for(by_turns.InteriorCost(_of_few_columns()), patient=True)
+    assert may_go_on(by_turns.MOST_WORK, 1.0)
+    assert not may_go_on(1.01 * by_turns.MOST_WORK, 1e-9)
 
 
 def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):

@@ -41,6 +41,10 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
+# Where another path gave up above this gap, Newton steps get the least work before it is the turn
+# of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
+# full rank, nearly all variables are free in the end: they get the work of so many of its factors.
+TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 30
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
@@ -65,24 +69,25 @@ def solve_with_gram(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     patient: bool = False,
-    hasty: bool = False,
+    gap_of_trial: float = 0.0,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
     Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `hasty` gives Newton steps the least work that they may have, `patient` the most. They end with
-    the free variables of the optimum, or nearly, and interior points with more of them unless the
-    gap is next to nothing: a leave-one-out estimate, which lets the free ones make up for the point
-    that is left out, is far too small then. So where `patient`, interior points that come first go
-    on to FACE_TOL.
+    `gap_of_trial` is the relative gap at which the path gave up that `alpha` is from. Where
+    `patient`, Newton steps get the most work that they may have. They end with the free variables
+    of the optimum, or nearly, and interior points with more of them unless the gap is next to
+    nothing: a leave-one-out estimate, which lets the free ones make up for the point that is left
+    out, is far too small then. So where `patient`, interior points that come first go on to
+    FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
     if Z is None:
-        may_go_on = patience_for(cost, patient=patient, hasty=hasty)
+        may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
         attempts.add(solve, problem, may_go_on=may_go_on, **order)
     if not attempts.is_over:
         with own_or(team) as some:
@@ -129,6 +134,10 @@ class InteriorCost:
         return pivoted_cholesky(self.problem.gram)
 
     @property
+    def is_of_full_rank(self) -> bool:
+        return self.factor is not None and self.factor.shape[1] == len(self.factor)
+
+    @property
     def work(self) -> float:
         if self.factor is None:
             return np.inf
@@ -136,16 +145,22 @@ class InteriorCost:
         return interior_work(rows.n_points, self.factor.shape[1], rows.n_classes)
 
 
-def patience_for(cost: InteriorCost, *, patient: bool, hasty: bool) -> Patience:
+def patience_for(
+    cost: InteriorCost, *, patient: bool = False, gap_of_trial: float = 0.0
+) -> Patience:
     """Whether Newton steps may go on after so much work, with this relative gap."""
-    if patient or (cost.problem.n_points > FEW_POINTS and not hasty):
+    if patient:
         return at_most(MOST_WORK)
-    if hasty:
-        return at_most(LEAST_WORK)
+    n_points = cost.problem.n_points
+    of_full_rank = MOST_FACTORS * n_points**3 / 3.0 if gap_of_trial > FAR else 0.0
 
     def may_go_on(work: float, gap: float) -> bool:
-        if work <= LEAST_WORK:
+        if work <= LEAST_WORK or (work <= of_full_rank and cost.is_of_full_rank):
             return True
+        if gap_of_trial > TRIAL_GAP:
+            return False
+        if n_points > FEW_POINTS:
+            return work <= MOST_WORK
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
         return work <= min(share * cost.work, MOST_WORK)
 

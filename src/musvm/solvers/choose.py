@@ -81,9 +81,6 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
-# Working sets that end above this gap have found nothing to build on: Newton steps get the least
-# work.
-TRIAL_GAP = 1e-3
 # An RBF kernel so narrow that some of the points, in the mean, are strangers to each other makes
 # support vectors of all of them: nothing is left for working sets to gain.
 N_NEIGHBOURS, STRANGERS = 200, 0.005
@@ -337,8 +334,7 @@ def _solve_small(
             )
     if not attempts.is_over:
         gap = attempts.best.relative_gap if attempts.has_begun else 0.0
-        hopeless = gap > TRIAL_GAP
-        attempts.add(solve_with_gram, problem.with_gram(), team=team, hasty=hopeless, **order)
+        attempts.add(solve_with_gram, problem.with_gram(), team=team, gap_of_trial=gap, **order)
     return attempts.best
 
 
