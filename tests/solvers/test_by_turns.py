@@ -163,3 +163,23 @@ def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
     assert (usual.alpha == 0.0).sum() > 100
     np.testing.assert_array_equal(patient.alpha, usual.alpha)
     assert patient.n_rounds > usual.n_rounds
+
+
+@pytest.mark.parametrize(
+    ("gap_of_trial", "work_at_once", "at_once"),
+    [(0.1, np.inf, True), (0.1, 0.0, False), (0.9, np.inf, False), (1e-4, np.inf, False)],
+)
+def test_interior_points_end_at_once_what_another_path_brought_near(
+    gap_of_trial, work_at_once, at_once, monkeypatch
+):
+    """Unless too much is in play, or that path came too near for it, or not near enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    problem = DualProblem(K, DualRows(rng.integers(0, 3, 150), 3, np.full(150, 10.0)))
+    near = by_turns.solve_with_gram(problem, tol=1e-2).alpha
+    monkeypatch.setattr(by_turns, "WORK_AT_ONCE", work_at_once)
+    newton, in_play = (counted(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play"))
+    found = by_turns.solve_with_gram(problem, alpha=near, gap_of_trial=gap_of_trial)
+    assert found.converged
+    assert (bool(in_play), bool(newton)) == (at_once, not at_once)

@@ -26,7 +26,7 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.attempts import Attempts, counted_from
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import Patience, at_most, solve
-from musvm.solvers.in_play import solve_in_play
+from musvm.solvers.in_play import least_work, solve_in_play
 from musvm.solvers.interior import solve_interior
 
 # The interior-point method comes first up to so many equations, r (L - 1), and no more than there
@@ -41,10 +41,12 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
-# Where another path gave up above this gap, Newton steps get the least work before it is the turn
-# of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
-# full rank, nearly all variables are free in the end: they get the work of so many of its factors.
-TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 30
+# Where another path gave up above this gap, it is the turn of interior points at once, if a round
+# for what is in play costs no more than this: descent, with which Newton steps begin, would free
+# more variables. If not, or where that path has got nowhere, with a gap above FAR, Newton steps get
+# the least work before. But there, with a Gram matrix of full rank, nearly all variables are free
+# in the end: they get the work of so many of its factors.
+TRIAL_GAP, WORK_AT_ONCE, FAR, MOST_FACTORS = 1e-3, 3e11, 0.3, 30
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
@@ -86,19 +88,27 @@ def solve_with_gram(
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
-    if Z is None:
+    at_once = Z is None and _is_near(problem, alpha, gap_of_trial)
+    if Z is None and not at_once:
         may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
         attempts.add(solve, problem, may_go_on=may_go_on, **order)
     if not attempts.is_over:
         with own_or(team) as some:
             if Z is None:
-                _add_interior_points(attempts, cost, some, order)
+                _add_interior_points(attempts, cost, some, order, at_once=at_once)
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
-    if not attempts.is_over and attempts.best.hidden_gap <= tol:
+    if not attempts.has_begun or attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
+
+
+def _is_near(problem: DualProblem, alpha: FloatArray | None, gap_of_trial: float) -> bool:
+    """Whether another path came so near to the optimum that interior points may end it at once."""
+    if alpha is None or not TRIAL_GAP < gap_of_trial <= FAR:
+        return False
+    return least_work(problem, alpha) <= WORK_AT_ONCE
 
 
 def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
@@ -168,20 +178,29 @@ def patience_for(
 
 
 def _add_interior_points(
-    attempts: Attempts, cost: InteriorCost, team: Workers, order: dict[str, Any]
+    attempts: Attempts,
+    cost: InteriorCost,
+    team: Workers,
+    order: dict[str, Any],
+    *,
+    at_once: bool,
 ) -> None:
-    """By interior points for all rows or first for what is in play, whichever costs less."""
-    problem, Z, work = cost.problem, cost.factor, cost.work
-    if Z is None:
+    """By interior points for all rows or first for what is in play, whichever costs less.
+
+    Where what is in play is known to cost little it comes `at_once`, before the cost is asked for.
+    """
+    problem = cost.problem
+    play = partial(attempts.add, solve_in_play, problem, team, **order)
+    went_on = at_once and play(most_work=WORK_AT_ONCE)
+    if attempts.is_over or cost.factor is None:
         return
-    may_take_all = Z.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
-    if work > WORK_IN_PLAY:
-        in_play = PLAY_SHARE * work if may_take_all else np.inf
-        went_on = attempts.add(solve_in_play, problem, team, most_work=in_play, **order)
-        if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
-            attempts.add(solve, problem, may_go_on=at_most(work), **order)
+    may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
+    if not at_once and cost.work > WORK_IN_PLAY:
+        went_on = play(most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
+    if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
+        attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:
-        add_interior_and_finish(attempts, problem, Z, team, order)
+        add_interior_and_finish(attempts, problem, cost.factor, team, order)
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:
