@@ -184,16 +184,16 @@ def timed_fit(case: Case, **settings: Any) -> tuple[float, UniversumSVC]:
     return time.process_time() - began, model
 
 
-class OverTimeError(Exception):
-    """A fit that is no longer of interest."""
+class OverTime(BaseException):
+    """A fit is no longer of interest; libraries that handle every `Exception` let it pass."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise OverTimeError once the process has computed for so long."""
+    """Raise OverTime once the process has computed for so long."""
 
     def stop(*_: Any) -> None:
-        raise OverTimeError
+        raise OverTime
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3))
@@ -214,7 +214,7 @@ def fastest_path(case: Case, seconds: float) -> float:
             with at_most(best):
                 taken, model = timed_fit(case, solver=path)
             best = min(best, taken) if model.converged_ else best
-        except (OverTimeError, MemoryError):
+        except (OverTime, MemoryError):
             continue
     return best
 
