@@ -166,20 +166,23 @@ def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gap_of_trial", "work_at_once", "at_once"),
+    ("gap_of_trial", "most_work", "from_there"),
     [(0.1, np.inf, True), (0.1, 0.0, False), (0.9, np.inf, False), (1e-4, np.inf, False)],
 )
-def test_interior_points_end_at_once_what_another_path_brought_near(
-    gap_of_trial, work_at_once, at_once, monkeypatch
+def test_interior_points_go_on_from_where_another_path_came_near(
+    gap_of_trial, most_work, from_there, monkeypatch
 ):
-    """Unless too much is in play, or that path came too near for it, or not near enough."""
+    """Newton steps try before; too much may be in play, or that path too near, or too far."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3))
-    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
-    problem = DualProblem(K, DualRows(rng.integers(0, 3, 150), 3, np.full(150, 10.0)))
+    K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    problem = DualProblem(K, DualRows(rng.integers(0, 3, 150), 3, np.full(150, 1e4)))
     near = by_turns.solve_with_gram(problem, tol=1e-2).alpha
-    monkeypatch.setattr(by_turns, "WORK_AT_ONCE", work_at_once)
+    limits = {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, "WORK_IN_PLAY": 0.0, "MOST_FACTORS": 0}
+    for name, limit in {**limits, "WORK_FROM_TRIAL": most_work}.items():
+        monkeypatch.setattr(by_turns, name, limit)
     newton, in_play = (counted(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play"))
-    found = by_turns.solve_with_gram(problem, alpha=near, gap_of_trial=gap_of_trial)
+    found = by_turns.solve_with_gram(problem, tol=1e-8, alpha=near, gap_of_trial=gap_of_trial)
     assert found.converged
-    assert (bool(in_play), bool(newton)) == (at_once, not at_once)
+    assert newton[0] is near
+    assert (in_play[0] is near) == from_there

@@ -41,12 +41,13 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
-# Where another path gave up above this gap, it is the turn of interior points at once, if a round
-# for what is in play costs no more than this: descent, with which Newton steps begin, would free
-# more variables. If not, or where that path has got nowhere, with a gap above FAR, Newton steps get
-# the least work before. But there, with a Gram matrix of full rank, nearly all variables are free
-# in the end: they get the work of so many of its factors.
-TRIAL_GAP, WORK_AT_ONCE, FAR, MOST_FACTORS = 1e-3, 3e11, 0.3, 30
+# Where another path gave up above this gap, Newton steps get the least work before it is the turn
+# of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
+# full rank, nearly all variables are free in the end: they get the work of so many of its factors.
+TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 30
+# Where it has got somewhere, interior points for what is in play go on from there, if they cost no
+# more than this: descent, with which Newton steps begin, frees more variables than it settles.
+WORK_FROM_TRIAL = 3e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
@@ -88,27 +89,27 @@ def solve_with_gram(
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
-    at_once = Z is None and _is_near(problem, alpha, gap_of_trial)
-    if Z is None and not at_once:
+    if Z is None:
         may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
         attempts.add(solve, problem, may_go_on=may_go_on, **order)
     if not attempts.is_over:
         with own_or(team) as some:
             if Z is None:
-                _add_interior_points(attempts, cost, some, order, at_once=at_once)
+                near = alpha if _is_near(problem, alpha, gap_of_trial) else None
+                _add_interior_points(attempts, cost, some, order, near)
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
-    if not attempts.has_begun or attempts.best.hidden_gap <= tol:
+    if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
 
 
 def _is_near(problem: DualProblem, alpha: FloatArray | None, gap_of_trial: float) -> bool:
-    """Whether another path came so near to the optimum that interior points may end it at once."""
+    """Whether another path came so near to the optimum that interior points go on from there."""
     if alpha is None or not TRIAL_GAP < gap_of_trial <= FAR:
         return False
-    return least_work(problem, alpha) <= WORK_AT_ONCE
+    return least_work(problem, alpha) <= WORK_FROM_TRIAL
 
 
 def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
@@ -182,21 +183,20 @@ def _add_interior_points(
     cost: InteriorCost,
     team: Workers,
     order: dict[str, Any],
-    *,
-    at_once: bool,
+    near: FloatArray | None,
 ) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less.
 
-    Where what is in play is known to cost little it comes `at_once`, before the cost is asked for.
+    For what is in play at `near` in any case, if that is given.
     """
     problem = cost.problem
-    play = partial(attempts.add, solve_in_play, problem, team, **order)
-    went_on = at_once and play(most_work=WORK_AT_ONCE)
+    play = partial(solve_in_play, problem, team, **order)
+    went_on = near is not None and attempts.add_anew(play, alpha=near, most_work=WORK_FROM_TRIAL)
     if attempts.is_over or cost.factor is None:
         return
     may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
-    if not at_once and cost.work > WORK_IN_PLAY:
-        went_on = play(most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
+    if near is None and cost.work > WORK_IN_PLAY:
+        went_on = attempts.add(play, most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
     if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:
