@@ -44,7 +44,7 @@ PROMISING = 0.1
 # Where another path gave up above this gap, Newton steps get the least work before it is the turn
 # of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
 # full rank, nearly all variables are free in the end: they get the work of so many of its factors.
-TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 30
+TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 10
 # Where it has got somewhere, interior points for what is in play go on from there, if they cost no
 # more than this: descent, with which Newton steps begin, frees more variables than it settles.
 WORK_FROM_TRIAL = 3e11
