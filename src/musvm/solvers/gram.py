@@ -49,8 +49,8 @@ MAX_HALVINGS = 6
 SUFFICIENT = 0.01
 # What a small step costs besides its products, as if it were these: a fraction of a millisecond.
 OVERHEAD = 5e6
-# What steps that are cut off may cost in all: so many sweeps, or some hundredths of a second.
-SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 20, 4e8
+# What steps that are cut off may cost in all: so many sweeps, or a few milliseconds.
+SEGMENT_SWEEPS, MIN_SEGMENT_WORK = 5, 1e8
 
 
 @dataclass
