@@ -7,6 +7,11 @@ steps begin, unless the rank is small, and get a part of the work that interior 
 Then it is the turn of interior points: for all rows if E is small, or for what is still in play
 (`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
 cheaply than these do for all rows.
+
+Another path may have tried before, and the gap at which it gave up tells who goes on. Where it came
+near, few variables are free there: after a short try of Newton steps, interior points for what is
+in play go on from where that path ended. Where it got nowhere, and the Gram matrix has full rank,
+Newton steps go on for longer.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.attempts import Attempts, counted_from
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import Patience, at_most, solve
-from musvm.solvers.in_play import least_work, solve_in_play
+from musvm.solvers.in_play import solve_in_play
 from musvm.solvers.interior import solve_interior
 
 # The interior-point method comes first up to so many equations, r (L - 1), and no more than there
@@ -45,8 +50,9 @@ PROMISING = 0.1
 # of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
 # full rank, nearly all variables are free in the end: they get the work of so many of its factors.
 TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 10
-# Where it has got somewhere, interior points for what is in play go on from there, if they cost no
-# more than this: descent, with which Newton steps begin, frees more variables than it settles.
+# Where it has got somewhere, interior points for what is in play go on from where it ended, if they
+# cost no more than this, not from where Newton steps got to: descent, with which these begin, frees
+# more variables than it settles.
 WORK_FROM_TRIAL = 3e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
@@ -78,12 +84,11 @@ def solve_with_gram(
 
     Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `gap_of_trial` is the relative gap at which the path gave up that `alpha` is from. Where
-    `patient`, Newton steps get the most work that they may have. They end with the free variables
-    of the optimum, or nearly, and interior points with more of them unless the gap is next to
-    nothing: a leave-one-out estimate, which lets the free ones make up for the point that is left
-    out, is far too small then. So where `patient`, interior points that come first go on to
-    FACE_TOL.
+    `gap_of_trial` is the relative gap at which the path gave up that `alpha` is from, 0 if there
+    was none. Where `patient`, Newton steps get MOST_WORK: they end with the free variables of the
+    optimum, or nearly, and interior points with more of them unless the gap is next to nothing. A
+    leave-one-out estimate, which lets the free ones make up for the point that is left out, is far
+    too small then. So where `patient`, interior points that come first go on to FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
@@ -95,21 +100,14 @@ def solve_with_gram(
     if not attempts.is_over:
         with own_or(team) as some:
             if Z is None:
-                near = alpha if _is_near(problem, alpha, gap_of_trial) else None
-                _add_interior_points(attempts, cost, some, order, near)
+                came_near = TRIAL_GAP < gap_of_trial <= FAR
+                _add_interior_points(attempts, cost, some, order, alpha if came_near else None)
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
     if not attempts.is_over and attempts.best.hidden_gap <= tol:
         attempts.add(solve, problem, **order)
     return attempts.best
-
-
-def _is_near(problem: DualProblem, alpha: FloatArray | None, gap_of_trial: float) -> bool:
-    """Whether another path came so near to the optimum that interior points go on from there."""
-    if alpha is None or not TRIAL_GAP < gap_of_trial <= FAR:
-        return False
-    return least_work(problem, alpha) <= WORK_FROM_TRIAL
 
 
 def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
@@ -183,20 +181,20 @@ def _add_interior_points(
     cost: InteriorCost,
     team: Workers,
     order: dict[str, Any],
-    near: FloatArray | None,
+    from_trial: FloatArray | None,
 ) -> None:
     """By interior points for all rows or first for what is in play, whichever costs less.
 
-    For what is in play at `near` in any case, if that is given.
+    For what is in play at `from_trial` in any case, if that is given and not too much.
     """
     problem = cost.problem
-    play = partial(solve_in_play, problem, team, **order)
-    went_on = near is not None and attempts.add_anew(play, alpha=near, most_work=WORK_FROM_TRIAL)
+    play = partial(attempts.add, solve_in_play, problem, team, **order)
+    went_on = from_trial is not None and play(alpha=from_trial, most_work=WORK_FROM_TRIAL)
     if attempts.is_over or cost.factor is None:
         return
     may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
-    if near is None and cost.work > WORK_IN_PLAY:
-        went_on = attempts.add(play, most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
+    if not went_on and cost.work > WORK_IN_PLAY:
+        went_on = play(most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
     if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:

@@ -104,10 +104,6 @@ class Variables:
     def n_directions(self, reach: float) -> int:
         return int((_labels(self.live(reach)).sum(axis=0) - 1).clip(0).sum())
 
-    def work_of_a_step(self, reach: float) -> float:
-        """Operations of interior points for what is within reach, roughly."""
-        return self.n_directions(reach) ** 3 / 3.0
-
     def reach(self) -> float | None:
         """How far to go so that there are not too many; None if there are in any case."""
         n_free = self.n_directions(0.0)
@@ -223,16 +219,6 @@ def solve_in_play(
     return replace(best, n_rounds=len(history), history=history)
 
 
-def least_work(problem: DualProblem, alpha: FloatArray) -> float:
-    """Operations of a round from alpha, (M, L), of few steps; infinite if there is none."""
-    if problem.rows.is_max:
-        return np.inf
-    by_class = np.ascontiguousarray(alpha.T)
-    variables = Variables.of(problem.rows, by_class, by_class @ problem.gram)
-    reach = variables.reach()
-    return np.inf if reach is None else FEWEST_STEPS * variables.work_of_a_step(reach)
-
-
 class _Round(NamedTuple):
     """The best so far, whether it is new, the steps that took, and their operations, roughly."""
 
@@ -256,7 +242,7 @@ def _round(
     reach = variables.reach()
     if reach is None:
         return None
-    work_of_a_step = variables.work_of_a_step(reach)
+    work_of_a_step = variables.n_directions(reach) ** 3 / 3.0
     if FEWEST_STEPS * work_of_a_step > most_work:
         return None
     live = variables.live(reach)
