@@ -155,6 +155,23 @@ def test_newton_steps_get_little_work_where_another_path_gave_up(
     assert not may_go_on(1.01 * most, 1e-9)
 
 
+def test_the_whole_factor_is_made_only_where_some_points_do_not_tell(monkeypatch):
+    """Its rank is no smaller than theirs, and it takes longer than most fits of few points."""
+    monkeypatch.setattr(by_turns, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(by_turns, "SAMPLED", 50)
+    sizes, factor = [], by_turns.pivoted_cholesky
+    monkeypatch.setattr(
+        by_turns, "pivoted_cholesky", lambda gram: sizes.append(len(gram)) or factor(gram)
+    )
+    may_go_on = by_turns.patience_for(by_turns.InteriorCost(_of_full_rank()))
+    known = by_turns.NEWTON_SHARE * by_turns.interior_work(200, 50, 4)
+    assert may_go_on(known, 1.0)
+    assert sizes == [50]
+    assert may_go_on(1.01 * known, 1.0)
+    assert sizes == [50, 200]
+    assert not may_go_on(1.01 * by_turns.NEWTON_SHARE * by_turns.interior_work(200, 200, 4), 1.0)
+
+
 def test_the_patient_do_as_much_work_as_any_without_a_trial():
     may_go_on = by_turns.patience_for(by_turns.InteriorCost(_of_few_columns()), patient=True)
     assert may_go_on(by_turns.MOST_WORK, 1.0)

@@ -122,9 +122,8 @@ def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
     are_few = M <= FEW_POINTS
     if (are_few and patient) or rows.caps.mean() * gram.diagonal().mean() <= EASY:
         return None
-    sample = np.linspace(0, M - 1, min(SAMPLED, M)).astype(np.intp)
-    of_sample = cost.factor if M <= SAMPLED else pivoted_cholesky(gram[np.ix_(sample, sample)])
-    if of_sample is None or of_sample.shape[1] > LOW_RANK * len(sample):
+    of_sample = cost.factor_of_sample
+    if of_sample is None or of_sample.shape[1] > LOW_RANK * len(of_sample):
         return None
     if cost.factor is None or cost.factor.shape[1] > most_columns(M, L):
         return None
@@ -142,16 +141,33 @@ class InteriorCost:
         """None where the Gram matrix is indefinite."""
         return pivoted_cholesky(self.problem.gram)
 
+    @lazy
+    def factor_of_sample(self) -> FloatArray | None:
+        """Of the Gram matrix of some points, evenly spread."""
+        M, gram = self.problem.n_points, self.problem.gram
+        if M <= SAMPLED:
+            return self.factor
+        sample = np.linspace(0, M - 1, SAMPLED).astype(np.intp)
+        return pivoted_cholesky(gram[np.ix_(sample, sample)])
+
     @property
     def is_of_full_rank(self) -> bool:
         return self.factor is not None and self.factor.shape[1] == len(self.factor)
 
     @property
     def work(self) -> float:
-        if self.factor is None:
+        return self._work_with(self.factor)
+
+    @property
+    def at_least(self) -> float:
+        """As far as some of the points tell: all of them need as many columns at least."""
+        return self._work_with(self.factor_of_sample)
+
+    def _work_with(self, factor: FloatArray | None) -> float:
+        if factor is None:
             return np.inf
         rows = self.problem.rows
-        return interior_work(rows.n_points, self.factor.shape[1], rows.n_classes)
+        return interior_work(rows.n_points, factor.shape[1], rows.n_classes)
 
 
 def patience_for(
@@ -171,7 +187,9 @@ def patience_for(
         if n_points > FEW_POINTS:
             return work <= MOST_WORK
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
-        return work <= min(share * cost.work, MOST_WORK)
+        if work > MOST_WORK:
+            return False
+        return work <= share * cost.at_least or work <= share * cost.work
 
     return may_go_on
 
