@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from tests.support.calls import counted
+from tests.support.calls import starts_of
 
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.dual.problem import DualProblem, DualRows
@@ -28,7 +28,7 @@ def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, mo
     for name, limit in {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, **limits}.items():
         monkeypatch.setattr(by_turns, name, limit)
     calls = {
-        name: counted(monkeypatch, by_turns, name) for name in ("solve_interior", "solve_in_play")
+        name: starts_of(monkeypatch, by_turns, name) for name in ("solve_interior", "solve_in_play")
     }
     model = UniversumSVC(1e3, delta=0.1).fit(X, y, universum=U)
     assert [name for name, called in calls.items() if called] == expected
@@ -41,13 +41,13 @@ def test_a_gram_matrix_of_many_points_with_few_columns_goes_to_interior_points_f
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1100, 4)), rng.integers(0, 3, 1100)
     linear = UniversumSVC(100.0, kernel="linear").fit(X, y)
-    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
+    calls = {name: starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
     model = UniversumSVC(100.0, kernel="precomputed").fit(X @ X.T, y)
     assert [name for name, called in calls.items() if called] == ["solve_interior"]
     assert model.converged_
     assert abs(model.objective_ - linear.objective_) <= model.dual_gap_ + linear.dual_gap_
     # Descent is quick where C k(x, x) is small.
-    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
+    calls = {name: starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")}
     assert UniversumSVC(1e-3, kernel="precomputed").fit(X @ X.T, y).converged_
     assert [name for name, called in calls.items() if called] == ["solve"]
 
@@ -63,7 +63,7 @@ def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
         return solver(*args, max_iter=2, **kwargs)
 
     monkeypatch.setattr(by_turns, "solve_interior", ended_early)
-    calls = {name: counted(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")}
+    calls = {name: starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")}
     assert UniversumSVC(10.0, kernel="precomputed").fit(X @ X.T, y).converged_
     assert len(tried) == 1
     assert [name for name, called in calls.items() if called] == ["solve"]
@@ -76,7 +76,7 @@ def test_patient_newton_steps_come_before_interior_points(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 5)), rng.integers(0, 4, 300)
     problem = DualProblem(X @ X.T, DualRows(y, 4, np.full(300, 100.0)))
-    tried = counted(monkeypatch, by_turns, "solve_interior")
+    tried = starts_of(monkeypatch, by_turns, "solve_interior")
     assert by_turns.solve_with_gram(problem, patient=True).converged
     assert not tried
     assert by_turns.solve_with_gram(problem).converged
@@ -109,7 +109,7 @@ def _of_few_columns(n=200):
 def test_few_points_of_few_columns_go_to_interior_points_first(monkeypatch):
     """Unless an estimate of leave-one-out is to be made of them."""
     newton, interior = (
-        counted(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")
+        starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_interior")
     )
     assert by_turns.solve_with_gram(_of_few_columns()).converged
     assert (len(newton), len(interior)) == (0, 1)
@@ -206,7 +206,9 @@ def test_interior_points_go_on_from_where_another_path_came_near(
     limits = {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, "WORK_IN_PLAY": 0.0, "MOST_FACTORS": 0}
     for name, limit in {**limits, "WORK_FROM_TRIAL": most_work}.items():
         monkeypatch.setattr(by_turns, name, limit)
-    newton, in_play = (counted(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play"))
+    newton, in_play = (
+        starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")
+    )
     found = by_turns.solve_with_gram(problem, tol=1e-8, alpha=near, gap_of_trial=gap_of_trial)
     assert found.converged
     assert newton[0] is near

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine, make_classification
-from tests.support.calls import counted
+from tests.support.calls import starts_of
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC
@@ -148,7 +148,7 @@ def test_the_number_of_threads_changes_no_digit(settings):
 def test_auto_takes_the_gram_matrix_only_where_it_is_small(monkeypatch):
     X, y, U = digits()
     with_gram, by_working_sets = (
-        counted(monkeypatch, paths, name) for name in ("solve_with_gram", "solve_by_working_sets")
+        starts_of(monkeypatch, paths, name) for name in ("solve_with_gram", "solve_by_working_sets")
     )
     UniversumSVC(gamma=0.2).fit(X[:400], y[:400])
     assert (len(with_gram), len(by_working_sets)) == (1, 0)
@@ -244,7 +244,7 @@ def test_working_sets_hand_their_alpha_on(monkeypatch):
     monkeypatch.setattr(paths, "TRIAL_ROUNDS", 1)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    started = counted(monkeypatch, paths, "solve_with_gram")
+    started = starts_of(monkeypatch, paths, "solve_with_gram")
     model = UniversumSVC(100.0, gamma=0.01).fit(X, y)
     reference = UniversumSVC(100.0, gamma=0.01, solver="gram", tol=1e-8).fit(X, y)
     assert len(started) == 1
@@ -259,7 +259,7 @@ def test_working_sets_leave_points_that_are_strangers_to_newton_steps(gamma, exp
     monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    tried = counted(monkeypatch, paths, "solve_by_working_sets")
+    tried = starts_of(monkeypatch, paths, "solve_by_working_sets")
     assert UniversumSVC(gamma=gamma).fit(X, y).converged_
     assert len(tried) == expected
 
@@ -270,7 +270,9 @@ def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewh
 ):
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    calls = {name: counted(monkeypatch, paths, name) for name in ("solve_linear", "solve_interior")}
+    calls = {
+        name: starts_of(monkeypatch, paths, name) for name in ("solve_linear", "solve_interior")
+    }
     assert UniversumSVC(C, kernel="linear").fit(X, y).converged_
     assert [name for name, called in calls.items() if called] == expected
 

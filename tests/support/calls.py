@@ -1,4 +1,4 @@
-"""Which of several solvers a path calls."""
+"""Which of several solvers a path calls, and from where each begins."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[Any]:
+def starts_of(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[Any]:
     """What `alpha` was at every call of a solver that the module knows by this name."""
-    called, solver = [], getattr(module, name)
+    starts, solver = [], getattr(module, name)
 
     def recorded(*args, **kwargs):
-        called.append(kwargs.get("alpha"))
+        starts.append(kwargs.get("alpha"))
         return solver(*args, **kwargs)
 
     monkeypatch.setattr(module, name, recorded)
-    return called
+    return starts

@@ -59,7 +59,7 @@ WORK_FROM_TRIAL = 3e11
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
 # Newton steps on faces, which may end what interior points for a part began, get as much work as
 # these cost for all rows where the relative gap is below this, or where all rows are too many.
-NEAR = 0.05
+ALMOST_THERE = 0.05
 # Points that tell whether the Gram matrix of many has few columns: these need no more, as a share.
 SAMPLED, LOW_RANK = 300, 0.3
 # A relative gap at which the free variables are those of the optimum.
@@ -182,13 +182,11 @@ def patience_for(
     def may_go_on(work: float, gap: float) -> bool:
         if work <= LEAST_WORK or (work <= of_full_rank and cost.is_of_full_rank):
             return True
-        if gap_of_trial > TRIAL_GAP:
+        if gap_of_trial > TRIAL_GAP or work > MOST_WORK:
             return False
         if n_points > FEW_POINTS:
-            return work <= MOST_WORK
+            return True
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
-        if work > MOST_WORK:
-            return False
         return work <= share * cost.at_least or work <= share * cost.work
 
     return may_go_on
@@ -213,7 +211,7 @@ def _add_interior_points(
     may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
     if not went_on and cost.work > WORK_IN_PLAY:
         went_on = play(most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
-    if went_on and (attempts.best.relative_gap <= NEAR or not may_take_all):
+    if went_on and (attempts.best.relative_gap <= ALMOST_THERE or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:
         add_interior_and_finish(attempts, problem, cost.factor, team, order)
