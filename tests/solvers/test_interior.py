@@ -35,8 +35,8 @@ def test_objective_is_that_of_the_literal_program(case):
 
 def test_steps_after_the_one_that_met_the_tolerance_count_as_well():
     """Five of them, in the hope of a solution with fewer support vectors."""
-    X, y = load_iris(return_X_y=True)
-    solution = solve(X, DualRows(y[:100].astype(np.intp), 3, np.full(150, 1e6), 0.0))
+    X, y = load_wine(return_X_y=True)
+    solution = solve(X, DualRows(y.astype(np.intp), 3, np.full(len(y), 100.0)))
     assert solution.converged
     assert len(solution.history) == solution.n_rounds
 

@@ -66,8 +66,10 @@ MOST_CENTRED = 0.5
 # alpha: there may be as many of them in a step as take no longer than its equations.
 LONG, LONGER, WORTH = 0.8, 0.3, 0.1
 MAX_CORRECTIONS, CORRECTION = 4, 1500.0
-# Refinements end when the residual has fallen by so much, or no longer falls.
-REFINED, MAX_REFINEMENTS = 1e-8, 4
+# Refinements end when the residual has fallen by so much, or no longer falls. What it leaves
+# between W and the weights of alpha must do no harm to the gap, which C multiplies; but a share of
+# what is between them already is small enough.
+REFINED, MAX_REFINEMENTS, AHEAD = 1e-8, 4, 0.01
 # Steps without a smaller gap before the method gives up: rounding is what is left.
 PATIENCE = 8
 # The products are brought down to this share of what the tolerance asks for: below, the equations
@@ -103,6 +105,10 @@ class Piece:
     def weights(self, values: Array) -> Array:
         """values Z, (L, r)."""
         return values @ self.Zt.T
+
+    def reach(self) -> Array:
+        """By how much losses grow, at most, when decision values change by |z|."""
+        return self.part.caps @ self.curvature**0.5
 
 
 @dataclass(frozen=True)
@@ -341,6 +347,7 @@ class Interior:
         self.equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
         self.n_products = sum(piece.cone.n_products for piece in self.pieces)
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
+        self._reach = 2.0 * float(self._sum(Piece.reach))
 
     def _map(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> list[Any]:
         """A function of all pieces, or what stands for them, on several threads, in their order."""
@@ -418,15 +425,23 @@ class Interior:
         start = self.own_weights - self.W
         dW = namespace(start).zeros_like(start)
         residual = start + self._sum(aim)
-        size = first = _norm(residual)
+        size = _norm(residual)
+        enough = min(REFINED * size, max(AHEAD * _norm(start), self._harmless(target)))
         for _ in range(1 + MAX_REFINEMENTS):
             change = self.equations.solve(residual)
             dW += change
             residual = start + self._sum(respond) - dW
             size, before = _norm(residual), size
-            if size <= REFINED * first or size > 0.5 * before:
+            if size <= enough or size > 0.5 * before:
                 break
         return dW
+
+    def _harmless(self, target: float) -> float:
+        """What W and the weights of alpha may differ by: a gap no larger than that of the target.
+
+        The predictor, whose target is 0, is not taken.
+        """
+        return target * self.n_products / self._reach if target else np.inf
 
     def _room(self) -> float:
         """The longest step that stays inside."""
