@@ -205,10 +205,11 @@ def test_malformed_problems_are_refused(problem):
 
 
 def test_relative_gap_is_that_of_the_gain_where_C_is_small_and_of_P_where_it_is_large():
+    """P(0) is 3: the gains are 0.1 and 2.8, and a tenth of them is below P and above it."""
     rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0, 5.0]))
     assert rows.primal_at_zero == 3.0
-    assert statement.relative_gap(rows, gap=1e-3, primal=2.9) == pytest.approx(1e-3 / 0.1)
-    assert statement.relative_gap(rows, gap=1e-3, primal=0.5) == pytest.approx(1e-3 / 0.5)
+    assert statement.relative_gap(rows, gap=1e-3, primal=2.9) == pytest.approx(1e-3 / 0.01)
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.2) == pytest.approx(1e-3 / 0.2)
 
 
 @pytest.mark.parametrize("primal", [3.0, 3.1])

@@ -63,7 +63,7 @@ ALMOST_THERE = 0.05
 # Points that tell whether the Gram matrix of many has few columns: these need no more, as a share.
 SAMPLED, LOW_RANK = 300, 0.3
 # A relative gap at which the free variables are those of the optimum.
-FACE_TOL = 1e-10
+FACE_TOL = 1e-9
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 

@@ -29,7 +29,7 @@ import numpy as np
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual.faces import Directions
-from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.problem import DualProblem, DualRows, worth
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import at_most, solve
@@ -277,7 +277,7 @@ def _round(
 
 def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     """The gap that the part may keep."""
-    gain = max(min(start.primal, rows.primal_at_zero - start.primal, -start.dual), 0.0)
+    gain = max(min(worth(rows, start.primal), -start.dual), 0.0)
     return PART_OF_GAP * max(tol * gain, EARLY * start.gap)
 
 

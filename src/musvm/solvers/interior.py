@@ -568,7 +568,7 @@ class _Run:
 
     def _floor(self) -> float:
         """What no product needs to be below."""
-        gain = min(self._primal, self.interior.rows.primal_at_zero - self._primal)
+        gain = statement.worth(self.interior.rows, self._primal)
         share = SHARE * (MORE if self.found else 1.0)
         return share * self.tol * max(gain, 0.0) / self.interior.n_products
 
