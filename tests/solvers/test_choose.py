@@ -16,6 +16,7 @@ from musvm.solvers import by_turns
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
 from musvm.solvers.factors import pivoted_cholesky
+from musvm.solvers.rounds import RATED
 
 SOLVERS = ("gram", "working-set")
 
@@ -306,6 +307,24 @@ def test_a_trial_leaves_interior_points_enough_rounds():
     X, y = load_digits(return_X_y=True)
     model = UniversumSVC(10.0, kernel="linear", max_iter=60).fit(X / 16, y)
     assert model.converged_
+
+
+def test_a_trial_ends_where_its_rate_says_that_it_will_not_get_there(monkeypatch):
+    """With this universum descent takes more than the forty rounds that it may try for."""
+    X, y = load_digits(return_X_y=True)
+    X, inside = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9), y < 8
+    trials, solve_linear = [], paths.solve_linear
+
+    def recorded(*args, **kwargs):
+        trials.append(solve_linear(*args, **kwargs))
+        return trials[-1]
+
+    monkeypatch.setattr(paths, "solve_linear", recorded)
+    model = UniversumSVC(0.01, kernel="linear", delta=0.0)
+    assert model.fit(X[inside], y[inside], universum=X[~inside]).converged_
+    (trial,) = trials
+    assert not trial.converged
+    assert 2 * RATED <= trial.n_rounds < paths.EASY_ROUNDS
 
 
 def test_an_easy_problem_may_end_in_its_trial_however_few_rounds_are_allowed():

@@ -385,7 +385,9 @@ def _solve_interior(
     wanted = easy_rounds(dual, squares, problem.X.shape[1])
     trial = min(wanted, max(left // 2, left - MOST_STEPS))
     if may_try and trial > 0:
-        attempts.add_anew(solve_linear, problem.X, problem.rows, dual, team, at_most=trial, **order)
+        attempts.add_anew(
+            solve_linear, problem.X, problem.rows, dual, team, at_most=trial, on_trial=True, **order
+        )
     if not attempts.is_over:
         attempts.add_anew(
             solve_interior,

@@ -23,6 +23,9 @@ from musvm.dual.problem import DualRows, relative_gap
 # Decision values are computed afresh after so many rounds without a smaller gap: rounding may be
 # what is left.
 PATIENCE = 30
+# What is on trial gives up where the rate of so many rounds says that those left are too few. It
+# has twice as many to begin with.
+RATED = 8
 # Rounding is the reason for no progress if the gap did not fall by a tenth in so many rounds.
 PROGRESS, HOPELESS = 0.9, 15
 
@@ -50,6 +53,19 @@ class Hope:
         return self.waited >= HOPELESS and hidden() > self.tol
 
 
+def may_get_there(history: list[float], tol: float, max_iter: int) -> bool:
+    """Whether the gaps of the rounds so far will reach `tol` by round `max_iter` at their rate."""
+    if len(history) < 2 * RATED:
+        return True
+    now, before = min(history), min(history[:-RATED])
+    if now <= tol:
+        return True
+    if not now < before:
+        return False
+    needed = RATED * np.log(now / tol) / np.log(before / now)
+    return bool(len(history) + needed <= max_iter)
+
+
 class Gap(Protocol):
     """What the loop asks of a survey: P + D, and P."""
 
@@ -72,6 +88,7 @@ def rounds_until_certified(
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None,
+    on_trial: bool = False,
 ) -> tuple[S, list[float]]:
     """Improve until a certified relative gap of `tol`, at least once; for `max_iter` rounds.
 
@@ -83,6 +100,7 @@ def rounds_until_certified(
     certify : surveys with decision values computed afresh
     hidden : the relative gap that rounding may hide; asked for where the gap no longer falls
     tol, max_iter, callback : as in `solve`
+    on_trial : whether to give up where the rate says that `max_iter` rounds are too few
 
     Returns
     -------
@@ -108,5 +126,7 @@ def rounds_until_certified(
         if callback is not None:
             callback(len(history), history[-1])
         if hope.is_lost(survey.gap, partial(hidden, survey)):
+            break
+        if on_trial and not may_get_there(history, tol, max_iter):
             break
     return survey if exact else certify(survey), history
