@@ -498,6 +498,15 @@ def test_the_default_tolerance_gives_the_labels_of_the_optimum_at_every_C(C):
     assert differ.mean() <= 1e-3
 
 
+def test_a_gap_small_next_to_the_gain_is_too_large_for_some_labels():
+    """A gap of 1e-4 of the gain, ten times as large, leaves one of these not the optimum's."""
+    wine, labels = load_wine(return_X_y=True)
+    models = [UniversumSVC(1.0, kernel="poly", tol=tol) for tol in (1e-3, 1e-4, 1e-9)]
+    loose, default, tight = (model.fit(wine, labels).predict(wine) for model in models)
+    assert (loose != tight).any()
+    np.testing.assert_array_equal(default, tight)
+
+
 @pytest.mark.parametrize("solver", ["auto", "interior"])
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_features_as_they_come_are_solved(C, solver):

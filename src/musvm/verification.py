@@ -12,6 +12,10 @@ alpha held against their constraints,
     sum_l alpha_il = 0,    alpha_il <= C_i [l = y_i]    (training)
     sum_l alpha_jl = 0,    alpha_jl <= C*_j  ("sum"),    1/2 ||alpha_j||_1 <= C*_j  ("max").
 
+What the fit was asked for is P + D relative to min(|P|, (P(0) - P) / 10), where P(0) is the sum of
+C_i over i <= n; relative to |P| where P + D is below 1e-15 P(0), or where even the optimum gains
+less than 1e-9 P(0).
+
 Sums are those of `numpy.longdouble`, 64 bits of mantissa where the platform has them. Kernels with
 a formula are computed in it as well, distances from differences of coordinates. This is slow, some
 10^7 products a second, and shares no code with the solvers, which is the point of it.
@@ -38,6 +42,8 @@ from musvm.model import FittedModel, OtherDataError
 _CHUNK = 2**22
 # A constraint that is missed by less, relative to the cap, is met: alpha is stored in doubles.
 FEASIBLE = 1e-9
+# A gap that is nothing but rounding, relative to P.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,11 +59,12 @@ class Verification(Tabulated):
     gap : float
         P + D, recomputed: no other model has an objective below P by more than this.
     relative_gap : float
-        gap / P.
+        The gap relative to P or, where that is less, to a tenth of what the model gains over one
+        that knows nothing: what `tol` bounds.
     infeasibility : float
         The largest violation of a constraint by a row of dual variables, relative to its cap.
-    claimed_primal, claimed_gap : float
-        What the model says itself: `objective_` and `dual_gap_`.
+    claimed_primal, claimed_gap, claimed_relative_gap : float
+        What the model says itself: `objective_`, `dual_gap_` and the gap that it stopped at.
     tol : float
         The relative gap that the fit was asked for.
     converged : bool
@@ -71,11 +78,12 @@ class Verification(Tabulated):
     infeasibility: float
     claimed_primal: float
     claimed_gap: float
+    claimed_relative_gap: float
     tol: float
     converged: bool
 
     def _rows(self) -> list[list[str]]:
-        claimed = self.claimed_gap / self.claimed_primal if self.claimed_primal else 0.0
+        claimed = self.claimed_relative_gap
         return [
             ["", "recomputed", "claimed"],
             ["objective", f"{self.primal:.6g}", f"{self.claimed_primal:.6g}"],
@@ -102,9 +110,9 @@ class Verification(Tabulated):
         A gap is a difference of larger numbers, which the fit has in doubles: it may miss `tol`
         by a tenth, and by what rounding leaves of P.
         """
-        rounding = 1e-12 * abs(self.primal)
+        is_rounding = self.gap <= ROUNDING * abs(self.primal)
         return self.feasible and (
-            not self.converged or self.gap <= 1.1 * self.tol * abs(self.primal) + rounding
+            not self.converged or is_rounding or self.relative_gap <= 1.1 * self.tol
         )
 
 
@@ -180,13 +188,22 @@ such arrays, default=None
         primal=float(primal),
         dual=float(dual),
         gap=float(gap),
-        relative_gap=float(gap / primal) if primal else float(gap),
+        relative_gap=float(_relative(gap, primal, np.sum(caps[codes != reading.UNIVERSUM]))),
         infeasibility=_infeasibility(alpha, codes, caps, fitted),
         claimed_primal=fitted.certificate.primal,
         claimed_gap=fitted.certificate.gap,
+        claimed_relative_gap=fitted.certificate.relative_gap,
         tol=float(model.tol),
         converged=bool(fitted.certificate.converged),
     )
+
+
+def _relative(gap: Any, primal: Any, at_zero: Any) -> Any:
+    """The gap relative to what the model is worth; `at_zero` is P of weights that are zero."""
+    if gap <= 1e-15 * at_zero or at_zero - primal + gap <= 1e-9 * at_zero:
+        return gap / abs(primal) if primal else gap
+    of_model = min(abs(primal), (at_zero - primal) / 10)
+    return gap / of_model if of_model > 0 else np.inf
 
 
 def _losses(F: NDArray[Any], codes: Any, fitted: FittedModel) -> NDArray[Any]:

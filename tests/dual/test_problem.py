@@ -8,6 +8,7 @@ from hypothesis import assume, given
 
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solution import hidden_gap, rounding_of_gap
 from oracles import (
     complementarity,
     constraint_violation,
@@ -216,6 +217,20 @@ def test_relative_gap_is_that_of_the_gain_where_C_is_small_and_of_P_where_it_is_
 def test_a_model_that_gains_nothing_has_no_small_relative_gap(primal):
     rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
     assert statement.relative_gap(rows, gap=1e-3 + primal - 3.0, primal=primal) == np.inf
+
+
+def test_a_model_without_losses_or_weights_is_worth_nothing():
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.0) == np.inf
+
+
+def test_what_rounding_hides_is_told_by_the_same_measure_as_the_gap():
+    """P(0) is 3: at P = 2 with a gap of 0.5 the optimum gains at most 1.5."""
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
+    alpha, diagonal = np.array([[1.0, -1.0], [-2.0, 2.0]]), np.array([1.0, 4.0])
+    rounding = rounding_of_gap(rows, alpha, diagonal)
+    assert hidden_gap(rows, alpha, diagonal, 0.5, 2.0) == pytest.approx(rounding / 0.15)
+    assert hidden_gap(rows, alpha, diagonal, 0.5, 0.1) == pytest.approx(rounding / 0.1)
 
 
 def test_rounding_and_optima_that_gain_nothing_are_told_by_P():

@@ -274,7 +274,7 @@ def test_the_header_tells_versions_and_training(model, tmp_path):
     assert header.summary["classes"] == [0, 1, 2, 3]
     assert header.summary["parameters"]["delta"] == 0.1
     assert header.summary["support_vectors"] == model.n_support_.tolist()
-    assert header.summary["relative_gap"] == model.dual_gap_ / model.objective_
+    assert header.summary["relative_gap"] == model.model_.certificate.relative_gap
 
 
 # ---------------------------------------------------------------------------------------------

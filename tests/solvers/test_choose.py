@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from tests.support.calls import starts_of
 from threadpoolctl import threadpool_limits
 
@@ -325,6 +326,11 @@ def test_a_trial_ends_where_its_rate_says_that_it_will_not_get_there(monkeypatch
     (trial,) = trials
     assert not trial.converged
     assert 2 * RATED <= trial.n_rounds < paths.EASY_ROUNDS
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(solver="linear", max_iter=paths.EASY_ROUNDS).fit(
+            X[inside], y[inside], universum=X[~inside]
+        )
+    assert not model.converged_, "the trial was right to end"
 
 
 def test_an_easy_problem_may_end_in_its_trial_however_few_rounds_are_allowed():

@@ -38,6 +38,7 @@ def test_steps_after_the_one_that_met_the_tolerance_count_as_well():
     X, y = load_wine(return_X_y=True)
     solution = solve(X, DualRows(y.astype(np.intp), 3, np.full(len(y), 100.0)))
     assert solution.converged
+    assert sum(gap <= TOL for gap in solution.history) > 1, "no step followed"
     assert len(solution.history) == solution.n_rounds
 
 

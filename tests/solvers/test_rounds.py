@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from musvm.solvers.rounds import RATED, may_get_there
 
 
-@given(st.floats(0.05, 0.95), st.integers(2 * RATED, 200))
+@given(st.floats(0.05, 0.95), st.integers(2 * RATED + 1, 200))
 def test_a_steady_rate_is_seen_through_to_the_round_that_it_leads_to(rate, n_rounds):
     """Gaps of 1, rate, rate^2, ... are below the tolerance for the first time in round n_rounds."""
     history = list(rate ** np.arange(n_rounds))
     tol = 1.0001 * history[-1]
     for so_far in range(2 * RATED, n_rounds):
         assert may_get_there(history[:so_far], tol, n_rounds)
-        assert not may_get_there(history[:so_far], tol, n_rounds - 1) or so_far == n_rounds - 1
+        assert not may_get_there(history[:so_far], tol, n_rounds - 1)
 
 
 @pytest.mark.parametrize("gap", [0.5, np.inf])
@@ -29,4 +29,4 @@ def test_gaps_that_do_not_fall_end_a_trial_and_not_before_it_has_had_its_rounds(
 def test_the_best_gap_counts_where_gaps_go_up_and_down():
     falling = list(0.7 ** np.arange(2 * RATED))
     assert may_get_there([*falling, 10.0], 1e-4, 40)
-    assert may_get_there([*falling, 1e-5, 10.0], 1e-4, 2 * RATED), "the tolerance was met"
+    assert may_get_there([*falling, 1e-5], 1e-4, 2 * RATED), "the tolerance is met"

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from musvm._input.tensors import FloatArray
-from musvm.dual.problem import NOTHING, OF_GAIN, DualProblem, DualRows, gap_and_primal, relative_gap
+from musvm.dual.problem import (
+    DualProblem,
+    DualRows,
+    gains_nothing,
+    gap_and_primal,
+    relative_gap,
+    worth,
+)
 
 
 @dataclass(frozen=True)
@@ -104,18 +111,15 @@ def hidden_gap(
 ) -> float:
     """What rounding of the kernel may have changed P + D by, relative to what `tol` is of.
 
-    That is `worth` of the optimum, and no more than min(P, OF_GAIN (P(0) + D)) by what is known
-    here: no alpha like this one can be certified below it.
+    That is `worth` of the optimum, and no more than what the gap allows for: no alpha like this one
+    can be certified below it.
 
     Far from the optimum this says little, but about eps c k(x, x) is hidden at every optimum. Where
     alpha is at its caps c, decision values are rounded by that much; where it is far below, P is
     about |alpha|, and a loss of c times the rounding of decision values, eps k(x, x) |alpha|, is
     next to it. Above 1 nothing can be certified, wherever the solver came to.
     """
-    known = rows.primal_at_zero - primal + gap
-    most = abs(primal)
-    if known > NOTHING * rows.primal_at_zero:
-        most = min(most, OF_GAIN * known)
+    most = abs(primal) if gains_nothing(rows, gap, primal) else worth(rows, primal, gap)
     here = rounding_of_gap(rows, alpha, diagonal) / most if most > 0.0 else 0.0
     anywhere = float(np.finfo(np.float64).eps * np.max(rows.caps * np.abs(diagonal), initial=0.0))
     return max(here, anywhere) if anywhere >= 1.0 else here

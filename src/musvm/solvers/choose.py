@@ -10,7 +10,7 @@
 "auto" weighs costs. With r columns, L classes and E = r (L - 1) equations the interior-point method
 costs what `by_turns.interior_work` says, whatever C is. All other paths take the more rounds the
 larger C k(x, x) is: they are tried where that is small, for as many rounds as cost less than the
-interior-point method, and where E is large.
+interior-point method and as long as their rate says that these are enough, and where E is large.
 Of these, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is
 small; beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at
 the same relative duality gap, and all certify it with decision values computed in doubles. Points

@@ -277,8 +277,8 @@ def _round(
 
 def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     """The gap that the part may keep."""
-    gain = max(min(worth(rows, start.primal), -start.dual), 0.0)
-    return PART_OF_GAP * max(tol * gain, EARLY * start.gap)
+    of_start = max(min(worth(rows, start.primal), -start.dual), 0.0)
+    return PART_OF_GAP * max(tol * of_start, EARLY * start.gap)
 
 
 def _run(interior: Interior, allowed: float, most_steps: int) -> int:

@@ -64,12 +64,12 @@ MOST_CENTRED = 0.5
 # A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
 # come of it. A correction takes roughly as long as so many operations of BLAS for every entry of
 # alpha: there may be as many of them in a step as take no longer than its equations.
-LONG, LONGER, WORTH = 0.8, 0.3, 0.1
+LONG, LONGER, WORTHWHILE = 0.8, 0.3, 0.1
 MAX_CORRECTIONS, CORRECTION = 4, 1500.0
 # Refinements end when the residual has fallen by so much, or no longer falls. What it leaves
 # between W and the weights of alpha must do no harm to the gap, which C multiplies; but a share of
 # what is between them already is small enough.
-REFINED, MAX_REFINEMENTS, AHEAD = 1e-8, 4, 0.01
+REFINED, MAX_REFINEMENTS, SHARE_OF_START = 1e-8, 4, 0.01
 # Steps without a smaller gap before the method gives up: rounding is what is left.
 PATIENCE = 8
 # The products are brought down to this share of what the tolerance asks for: below, the equations
@@ -106,9 +106,18 @@ class Piece:
         """values Z, (L, r)."""
         return values @ self.Zt.T
 
-    def reach(self) -> Array:
-        """By how much losses grow, at most, when decision values change by |z|."""
-        return self.part.caps @ self.curvature**0.5
+    def gap_per_weight(self) -> Array:
+        """By how much the gap of the rows grows, at most, for a change of W of length 1.
+
+        Decision values change by |z| then, and the share of a row, c loss + <alpha, F> and what
+        is constant, by that times the distance between two points of the row's set.
+        """
+        part = self.part
+        if part.n_train:
+            widest = 2.0**0.5
+        else:
+            widest = 8.0**0.5 if part.is_max else 2.0**0.5 * part.n_classes
+        return widest * (part.caps @ self.curvature**0.5)
 
 
 @dataclass(frozen=True)
@@ -347,7 +356,7 @@ class Interior:
         self.equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
         self.n_products = sum(piece.cone.n_products for piece in self.pieces)
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
-        self._reach = 2.0 * float(self._sum(Piece.reach))
+        self._gap_per_weight = float(self._sum(Piece.gap_per_weight))
 
     def _map(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> list[Any]:
         """A function of all pieces, or what stands for them, on several threads, in their order."""
@@ -391,7 +400,7 @@ class Interior:
             self._pull_to_centre(aim, target)
             other = self._direct(target, corrected=True)
             length = min(1.0, NEARLY * self._room())
-            if length < t + WORTH * (aim - t):
+            if length < t + WORTHWHILE * (aim - t):
                 for piece, changes in zip(self.pieces, before, strict=True):
                     piece.cone.changes = changes
                 break
@@ -426,7 +435,7 @@ class Interior:
         dW = namespace(start).zeros_like(start)
         residual = start + self._sum(aim)
         size = _norm(residual)
-        enough = min(REFINED * size, max(AHEAD * _norm(start), self._harmless(target)))
+        enough = min(REFINED * size, max(SHARE_OF_START * _norm(start), self._harmless(target)))
         for _ in range(1 + MAX_REFINEMENTS):
             change = self.equations.solve(residual)
             dW += change
@@ -441,7 +450,7 @@ class Interior:
 
         The predictor, whose target is 0, is not taken.
         """
-        return target * self.n_products / self._reach if target else np.inf
+        return target * self.n_products / self._gap_per_weight if target else np.inf
 
     def _room(self) -> float:
         """The longest step that stays inside."""
@@ -568,9 +577,9 @@ class _Run:
 
     def _floor(self) -> float:
         """What no product needs to be below."""
-        gain = statement.worth(self.interior.rows, self._primal)
+        worth = statement.worth(self.interior.rows, self._primal)
         share = SHARE * (MORE if self.found else 1.0)
-        return share * self.tol * max(gain, 0.0) / self.interior.n_products
+        return share * self.tol * max(worth, 0.0) / self.interior.n_products
 
     def snap(self) -> bool:
         """Look for a certified solution nearby; whether it is as sparse as can be."""

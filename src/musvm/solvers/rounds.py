@@ -112,7 +112,7 @@ def rounds_until_certified(
     while len(history) < max_iter and (gap > tol or not exact or not history):
         if not exact and (gap <= tol or waited >= PATIENCE):
             survey, exact = certify(survey), True
-            best = gap = relative_gap(rows, survey.gap, survey.primal)
+            best = gap = history[-1] = relative_gap(rows, survey.gap, survey.primal)
             waited = 0
             continue
         improved = improve(survey)
