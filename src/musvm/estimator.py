@@ -311,9 +311,9 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
 
     tol : float, default=1e-4
         Relative duality gap at which the solver stops: `dual_gap_` is at most `tol` times
-        `objective_`, and at most `tol` times a tenth of what the model gains over one that knows
-        nothing, whose objective is the sum of C over the training points. So it means the same at
-        every C.
+        `objective_`, and at most `tol` times what the model gains over one that knows nothing,
+        whose objective is the sum of C over the training points. So it means the same at every C.
+        Unless rounding is in the way, it stops at a tenth of that gain times `tol`.
 
     max_iter : int, default=1000
         Largest number of rounds of the solver, or of steps of the interior-point method.

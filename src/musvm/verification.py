@@ -12,8 +12,8 @@ alpha held against their constraints,
     sum_l alpha_il = 0,    alpha_il <= C_i [l = y_i]    (training)
     sum_l alpha_jl = 0,    alpha_jl <= C*_j  ("sum"),    1/2 ||alpha_j||_1 <= C*_j  ("max").
 
-What the fit was asked for is P + D relative to min(|P|, (P(0) - P) / 10), where P(0) is the sum of
-C_i over i <= n; relative to |P| where P + D is below 1e-15 P(0), or where even the optimum gains
+What the fit was asked for is P + D relative to min(|P|, P(0) - P), where P(0) is the sum of C_i
+over i <= n; relative to |P| where P + D is below 1e-15 P(0), or where even the optimum gains
 less than 1e-9 P(0).
 
 Sums are those of `numpy.longdouble`, 64 bits of mantissa where the platform has them. Kernels with
@@ -59,8 +59,8 @@ class Verification(Tabulated):
     gap : float
         P + D, recomputed: no other model has an objective below P by more than this.
     relative_gap : float
-        The gap relative to P or, where that is less, to a tenth of what the model gains over one
-        that knows nothing: what `tol` bounds.
+        The gap relative to P or, where that is less, to what the model gains over one that knows
+        nothing: what `tol` bounds.
     infeasibility : float
         The largest violation of a constraint by a row of dual variables, relative to its cap.
     claimed_primal, claimed_gap, claimed_relative_gap : float
@@ -202,7 +202,7 @@ def _relative(gap: Any, primal: Any, at_zero: Any) -> Any:
     """The gap relative to what the model is worth; `at_zero` is P of weights that are zero."""
     if gap <= 1e-15 * at_zero or at_zero - primal + gap <= 1e-9 * at_zero:
         return gap / abs(primal) if primal else gap
-    of_model = min(abs(primal), (at_zero - primal) / 10)
+    of_model = min(abs(primal), at_zero - primal)
     return gap / of_model if of_model > 0 else np.inf
 
 

@@ -206,11 +206,18 @@ def test_malformed_problems_are_refused(problem):
 
 
 def test_relative_gap_is_that_of_the_gain_where_C_is_small_and_of_P_where_it_is_large():
-    """P(0) is 3: the gains are 0.1 and 2.8, and a tenth of them is below P and above it."""
+    """P(0) is 3: the gains are 0.1 and 2.5."""
     rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0, 5.0]))
     assert rows.primal_at_zero == 3.0
-    assert statement.relative_gap(rows, gap=1e-3, primal=2.9) == pytest.approx(1e-3 / 0.01)
-    assert statement.relative_gap(rows, gap=1e-3, primal=0.2) == pytest.approx(1e-3 / 0.2)
+    assert statement.relative_gap(rows, gap=1e-3, primal=2.9) == pytest.approx(1e-3 / 0.1)
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.5) == pytest.approx(1e-3 / 0.5)
+
+
+def test_a_share_of_the_gain_counts_where_it_is_below_P():
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]), share_of_gain=0.1)
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.5) == pytest.approx(1e-3 / 0.25)
+    assert statement.relative_gap(rows, gap=1e-3, primal=0.1) == pytest.approx(1e-3 / 0.1)
+    assert rows.at(np.array([0])).share_of_gain == 0.1
 
 
 @pytest.mark.parametrize("primal", [3.0, 3.1])
@@ -226,7 +233,7 @@ def test_a_model_without_losses_or_weights_is_worth_nothing():
 
 def test_what_rounding_hides_is_told_by_the_same_measure_as_the_gap():
     """P(0) is 3: at P = 2 with a gap of 0.5 the optimum gains at most 1.5."""
-    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]))
+    rows = DualRows(np.array([0, 1]), 2, np.array([1.0, 2.0]), share_of_gain=0.1)
     alpha, diagonal = np.array([[1.0, -1.0], [-2.0, 2.0]]), np.array([1.0, 4.0])
     rounding = rounding_of_gap(rows, alpha, diagonal)
     assert hidden_gap(rows, alpha, diagonal, 0.5, 2.0) == pytest.approx(rounding / 0.15)

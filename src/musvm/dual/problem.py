@@ -51,8 +51,6 @@ AT_BOUND = 1e-12
 
 # What rounding leaves of a gap, and the least that a model may gain, relative to P(0).
 ROUNDING, NOTHING = 1e-15, 1e-9
-# The share of what a model gains that its gap is compared with.
-SHARE_OF_GAIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,7 @@ class DualRows:
     caps : (M,) positive, finite
     delta : Delta >= 0
     universum_loss : "sum" (eq. 4) or "max" (eq. 2)
+    share_of_gain : of what a model gains, what its gap is compared with (`worth`)
     """
 
     y: IntArray
@@ -73,6 +72,7 @@ class DualRows:
     caps: FloatArray
     delta: float = 0.0
     universum_loss: UniversumLoss = "sum"
+    share_of_gain: float = 1.0
 
     def __post_init__(self) -> None:
         if self.n_classes < 2 or self.delta < 0 or not (self.caps > 0).all():
@@ -112,6 +112,7 @@ class DualRows:
             self.caps[points],
             self.delta,
             self.universum_loss,
+            self.share_of_gain,
         )
 
     def beside(self, array: Array) -> DualRows:
@@ -205,18 +206,16 @@ def stacked_gap_and_primal(rows: DualRows, alpha: Array, F: Array) -> Array:
 
 
 def worth(rows: DualRows, primal: float, gap: float = 0.0) -> float:
-    """What gaps are compared with: min(|P|, SHARE_OF_GAIN (P(0) - P)).
+    """What gaps are compared with: min(|P|, share_of_gain (P(0) - P)).
 
-    That is P where the losses are below 1/11 on average. With a small C P is almost all loss,
-    whatever the model, and a small share of it can exceed all that the model achieves; P(0) - P,
-    what it gains over the model that knows nothing, is about 1/2 |w|^2 there. So a tolerance means
-    the same at every C, and at most the same share of P. A tenth of the gain, because a gap of
-    1e-4 of it leaves weights within 0.2 % of the optimum's, which decides the labels of all but
-    some points in ten thousand.
+    With a large C that is P. With a small one P is almost all loss, whatever the model, and a small
+    share of it can exceed all that the model achieves; P(0) - P, what it gains over the model that
+    knows nothing, is about 1/2 |w|^2 there. So a tolerance means the same at every C, and at most
+    the same share of P.
 
     Told the gap, no less than what the optimum is worth.
     """
-    return min(abs(primal), SHARE_OF_GAIN * (rows.primal_at_zero - primal + gap))
+    return min(abs(primal), rows.share_of_gain * (rows.primal_at_zero - primal + gap))
 
 
 def gains_nothing(rows: DualRows, gap: float, primal: float) -> bool:

@@ -62,9 +62,8 @@ WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
 ALMOST_THERE = 0.05
 # Points that tell whether the Gram matrix of many has few columns: these need no more, as a share.
 SAMPLED, LOW_RANK = 300, 0.3
-# A relative gap at which the free variables are those of the optimum, and which rounding still lets
-# sparse solutions of interior points reach.
-FACE_TOL = 1e-9
+# A relative gap at which the free variables are those of the optimum.
+FACE_TOL = 1e-10
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
 
