@@ -90,8 +90,9 @@ MOST_COLUMNS_THERE = 2000
 GROWING = 100_000
 # What fits aim at, as a share of the gain over the model that knows nothing.
 AIM = 0.1
-# What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt.
-SURE = 0.5
+# What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt; how often
+# an ever smaller one is tried for.
+SURE, MOST_DOUBTS = 0.5, 2
 # Where the whole matrix is not there, so many points are examined for symmetry and definiteness.
 N_EXAMINED = 1000
 
@@ -240,9 +241,13 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
     solution = problem.judged(solve_points(keen, tol=tol, **options), tol)
     if solution.relative_gap > tol:
         solution = _once_more(problem, solution, tol, tol, options)
-    in_doubt = solution.relative_gap <= tol and not solution.converged
-    if in_doubt and solution.hidden_gap <= SURE * tol:
-        solution = _once_more(problem, solution, (1.0 - SURE) * tol, tol, options)
+    aim = tol
+    for _ in range(MOST_DOUBTS):
+        in_doubt = solution.relative_gap <= tol and not solution.converged
+        if not in_doubt or solution.hidden_gap > SURE * tol:
+            break
+        aim *= 1.0 - SURE
+        solution = _once_more(problem, solution, aim, tol, options)
     return solution
 
 
