@@ -223,14 +223,15 @@ def gains_nothing(rows: DualRows, gap: float, primal: float) -> bool:
     return rows.primal_at_zero - primal + gap <= NOTHING * rows.primal_at_zero
 
 
-def relative_gap(rows: DualRows, gap: float, primal: float) -> float:
+def relative_gap(rows: DualRows, gap: float, primal: float, hidden: float = 0.0) -> float:
     """What `tol` bounds: the gap relative to what the model is worth.
 
     |P| alone counts where even the optimum gains next to nothing, or where the gap is nothing but
-    rounding.
+    rounding. What may be `hidden` is added to the gap, and tells nothing about the optimum.
     """
-    relative = gap / abs(primal) if primal else gap
-    excess = gap - ROUNDING * rows.primal_at_zero
+    whole = gap + hidden
+    relative = whole / abs(primal) if primal else whole
+    excess = whole - ROUNDING * rows.primal_at_zero
     if excess <= 0.0 or gains_nothing(rows, gap, primal):
         return relative
     of_model = worth(rows, primal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -76,18 +76,27 @@ class DualSolution(Certificate):
         With k(x, x), the `diagonal` of K, also what rounding may hide.
         """
         gap, primal = gap_and_primal(rows, alpha, decision)
-        relative = relative_gap(rows, gap, primal)
         rounds = history or []
         return cls(
             primal=primal,
             gap=gap,
-            relative_gap=relative,
+            relative_gap=np.inf,
             n_rounds=len(rounds),
-            converged=bool(relative <= tol),
+            converged=False,
             alpha=alpha,
             decision=decision,
-            history=[*rounds[:-1], relative] if rounds else [],
+            history=rounds,
             hidden_gap=0.0 if diagonal is None else hidden_gap(rows, alpha, diagonal, gap, primal),
+        ).measured_by(rows, tol)
+
+    def measured_by(self, rows: DualRows, tol: float) -> DualSolution:
+        """The same by the relative gap of these rows, which may compare with another share."""
+        relative = relative_gap(rows, self.gap, self.primal)
+        return replace(
+            self,
+            relative_gap=relative,
+            converged=bool(relative <= tol),
+            history=[*self.history[:-1], relative] if self.history else [],
         )
 
 

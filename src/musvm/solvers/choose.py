@@ -48,7 +48,7 @@ from musvm._input.tensors import (
 from musvm._lazy import lazy
 from musvm._threads import Workers, own_or, workers
 from musvm.dual._faces import project_rows
-from musvm.dual.problem import DualProblem, DualRows, gains_nothing, relative_gap
+from musvm.dual.problem import DualProblem, DualRows, relative_gap
 from musvm.dual.solution import DualSolution, hidden_gap, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
 from musvm.solvers.attempts import Attempts, counted_from, joined
@@ -146,21 +146,14 @@ class PointProblem:
 
         It is only converged if what rounding may hide is within `tol` as well.
         """
-        rows, gap, primal = self.dual, solution.gap, solution.primal
-        relative = relative_gap(rows, gap, primal)
-        history = [*solution.history[:-1], relative]
-        solution = replace(
-            solution, relative_gap=relative, converged=bool(relative <= tol), history=history
-        )
+        solution = solution.measured_by(self.dual, tol)
         if self.diagonal is None:
             return solution
-        rounding = rounding_of_gap(rows, solution.alpha, self.diagonal)
-        if gains_nothing(rows, gap, primal):
-            sure = gap + rounding <= tol * abs(primal)
-        else:
-            sure = relative_gap(rows, gap + rounding, primal) <= tol
-        hidden = hidden_gap(rows, solution.alpha, self.diagonal, gap, primal)
-        return replace(solution, converged=bool(sure), hidden_gap=hidden)
+        rows, alpha, gap, primal = self.dual, solution.alpha, solution.gap, solution.primal
+        rounding = rounding_of_gap(rows, alpha, self.diagonal)
+        sure = relative_gap(rows, gap, primal, rounding) <= tol
+        hidden = hidden_gap(rows, alpha, self.diagonal, gap, primal)
+        return replace(solution, converged=bool(sure), hidden_gap=max(solution.hidden_gap, hidden))
 
     def with_gram(self) -> DualProblem:
         """The problem with its Gram matrix; warns where that is indefinite."""
@@ -238,7 +231,9 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
     enough: rounding was in the way.
     """
     keen = replace(problem, dual=replace(problem.dual, share_of_gain=AIM))
-    solution = problem.judged(solve_points(keen, tol=tol, **options), tol)
+    aimed = solve_points(keen, tol=tol, **options)
+    # What rounding hides of a share of the gain is at least so much of the whole.
+    solution = problem.judged(replace(aimed, hidden_gap=AIM * aimed.hidden_gap), tol)
     if solution.relative_gap > tol:
         solution = _once_more(problem, solution, tol, tol, options)
     aim = tol
