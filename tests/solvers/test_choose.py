@@ -317,7 +317,7 @@ def test_a_trial_ends_where_its_rate_says_that_it_will_not_get_there(monkeypatch
 
     def recorded(*args, **kwargs):
         trials.append(solve_linear(*args, **kwargs))
-        without_end.append(solve_linear(*args, **kwargs | {"on_trial": False}))
+        without_end.append(solve_linear(*args, **kwargs | {"rated": None}))
         return trials[-1]
 
     monkeypatch.setattr(paths, "solve_linear", recorded)
@@ -346,25 +346,39 @@ def test_interior_points_without_room_for_their_equations_are_refused(kernel):
     assert model.set_params(solver="auto").fit(X[:300] / 16, y[:300]).converged_
 
 
-def test_newton_steps_are_told_what_working_sets_got_to(monkeypatch):
-    asked, reached, trial = [], [], paths.solve_by_working_sets
+def test_who_goes_on_is_told_whether_working_sets_tried(monkeypatch):
+    asked = []
 
-    def recorded(problem, *, gap_of_trial, **options):
-        asked.append(gap_of_trial)
-        return by_turns.solve_with_gram(problem, gap_of_trial=gap_of_trial, **options)
-
-    def tried(*args, **options):
-        found = trial(*args, **options)
-        reached.append(found.relative_gap)
-        return found
+    def recorded(problem, *, after_trial, **options):
+        asked.append(after_trial)
+        return by_turns.solve_with_gram(problem, after_trial=after_trial, **options)
 
     monkeypatch.setattr(paths, "solve_with_gram", recorded)
-    monkeypatch.setattr(paths, "solve_by_working_sets", tried)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     UniversumSVC(100.0, gamma=0.01).fit(X, y)
     monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
     monkeypatch.setattr(paths, "TRIAL_ROUNDS", 1)
     UniversumSVC(100.0, gamma=0.01).fit(X, y)
-    assert len(reached) == 1
-    assert asked == [0.0, *reached]
+    assert asked == [False, True]
+
+
+def test_a_trial_of_working_sets_ends_where_its_rate_says_so(monkeypatch):
+    """Smooth kernels and a large C: it would not have got there in all of its rounds either."""
+    trials, solve = [], paths.solve_by_working_sets
+
+    def recorded(*args, **options):
+        trials.append(solve(*args, **options))
+        return trials[-1]
+
+    monkeypatch.setattr(paths, "solve_by_working_sets", recorded)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(paths.TRIAL_POINTS, 2))
+    y = (X.sum(axis=1) + rng.normal(size=len(X)) > 0).astype(int)
+    model = UniversumSVC(1e4, gamma=0.1)
+    assert model.fit(X, y).converged_
+    monkeypatch.setattr(paths, "TRIAL_RATED", None)
+    assert model.fit(X, y).converged_
+    with_rate, without = trials
+    assert 2 * 4 <= with_rate.n_rounds < paths.TRIAL_ROUNDS == without.n_rounds
+    assert not without.converged, "the trial was wrong to end"

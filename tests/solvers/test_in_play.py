@@ -70,17 +70,23 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
     """Not all directions fit into one round: later ones take what the first could not."""
     problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
     begun = solve(problem, tol=NEAR, max_iter=1)
-    monkeypatch.setattr(in_play, "MOST_IN_PLAY", 50)
-    monkeypatch.setattr(in_play, "MORE_THAN_FREE", 20)
+    monkeypatch.setattr(in_play, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(in_play, "MORE_WORK", (1.2, 1.2))
+    rounds, one = [], in_play._round
+    monkeypatch.setattr(in_play, "_round", lambda *args: rounds.append(one(*args)) or rounds[-1])
     found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
+    assert len(rounds) > 1
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_equations_in_alpha_are_those_in_the_weights(delta):
+@pytest.mark.parametrize(("L", "by_labels"), [(3, False), (10, True)])
+def test_equations_in_alpha_are_those_in_the_weights(delta, L, by_labels, monkeypatch):
     """Woodbury's form against the one that `interior.py` uses, with all variables live."""
-    problem = smooth_problem(1, delta, 10.0)
+    problem = smooth_problem(1, delta, 10.0, L)
+    made, blocks = [], in_play.LabelBlocks
+    monkeypatch.setattr(in_play, "LabelBlocks", lambda *args: made.append(args) or blocks(*args))
     rows, Z = problem.rows, pivoted_cholesky(problem.gram)
     everything = np.ones((rows.n_classes, rows.n_points), dtype=bool)
     start = np.zeros((rows.n_classes, Z.shape[1]))
@@ -97,6 +103,7 @@ def test_equations_in_alpha_are_those_in_the_weights(delta):
     rhs = np.random.default_rng(2).normal(size=start.shape)
     rhs -= rhs.mean(axis=0)
     np.testing.assert_allclose(in_alpha.solve(rhs), in_weights.solve(rhs), atol=1e-6)
+    assert bool(made) == by_labels
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
@@ -125,3 +132,20 @@ def test_no_round_begins_that_would_take_more_work_than_there_is():
     assert solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR, most_work=1e3) is None
     enough = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR, most_work=1e12)
     assert enough.n_rounds > 0
+
+
+def test_steps_whose_equations_rounding_spoiled_are_taken_back(monkeypatch):
+    """The weights must agree with alpha as well as before: C multiplies what is between them."""
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    solved, n_solved = EquationsInPlay.solve, []
+
+    def spoiled(self, rhs):
+        n_solved.append(1)
+        return solved(self, rhs) * (1.0 if len(n_solved) < 40 else 3.0)
+
+    monkeypatch.setattr(EquationsInPlay, "solve", spoiled)
+    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=1e-12, max_iter=60)
+    assert len(n_solved) > 40
+    assert infeasibility(problem.rows, found.alpha) <= 1e-12
+    assert found.relative_gap < begun.relative_gap

@@ -8,10 +8,8 @@ Then it is the turn of interior points: for all rows if E is small, or for what 
 (`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
 cheaply than these do for all rows.
 
-Another path may have tried before, and the gap at which it gave up tells who goes on. Where it came
-near, few variables are free there: after a short try of Newton steps, interior points for what is
-in play go on from where that path ended. Where it got nowhere, and the Gram matrix has full rank,
-Newton steps go on for longer.
+Another path may have tried before. Then interior points for what is in play go on from where that
+one ended: descent, with which Newton steps begin, frees more variables than it settles.
 """
 
 from __future__ import annotations
@@ -46,14 +44,8 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
-# Where another path gave up above this gap, Newton steps get the least work before it is the turn
-# of interior points. But where it has got nowhere, with a gap above FAR, and the Gram matrix has
-# full rank, nearly all variables are free in the end: they get the work of so many of its factors.
-TRIAL_GAP, FAR, MOST_FACTORS = 1e-3, 0.3, 10
-# Where it has got somewhere, interior points for what is in play go on from where it ended, if they
-# cost no more than this, not from where Newton steps got to: descent, with which these begin, frees
-# more variables than it settles.
-WORK_FROM_TRIAL = 3e11
+# What goes on from where another path ended costs no more than this.
+WORK_FROM_TRIAL = 6e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for a share of it, up to so many equations.
 WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
@@ -78,30 +70,32 @@ def solve_with_gram(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     patient: bool = False,
-    gap_of_trial: float = 0.0,
+    after_trial: bool = False,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
     Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `gap_of_trial` is the relative gap at which the path gave up that `alpha` is from, 0 if there
-    was none. Where `patient`, Newton steps get MOST_WORK: they end with the free variables of the
-    optimum, or nearly, and interior points with more of them unless the gap is next to nothing. A
-    leave-one-out estimate, which lets the free ones make up for the point that is left out, is far
-    too small then. So where `patient`, interior points that come first go on to FACE_TOL.
+    `after_trial` says that `alpha` is where another path gave up. Where `patient`, Newton steps get
+    MOST_WORK: they end with the free variables of the optimum, or nearly, and interior points with
+    more of them unless the gap is next to nothing. A leave-one-out estimate, which lets the free
+    ones make up for the point that is left out, is far too small then. So where `patient`, interior
+    points that come first go on to FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
+    if Z is None and after_trial:
+        with own_or(team) as some:
+            attempts.add(solve_in_play, problem, some, most_work=WORK_FROM_TRIAL, **order)
     if Z is None:
-        may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
+        may_go_on = patience_for(cost, patient=patient)
         attempts.add(solve, problem, may_go_on=may_go_on, **order)
     if not attempts.is_over:
         with own_or(team) as some:
             if Z is None:
-                came_near = TRIAL_GAP < gap_of_trial <= FAR
-                _add_interior_points(attempts, cost, some, order, alpha if came_near else None)
+                _add_interior_points(attempts, cost, some, order)
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
@@ -151,10 +145,6 @@ class InteriorCost:
         return pivoted_cholesky(gram[np.ix_(sample, sample)])
 
     @property
-    def is_of_full_rank(self) -> bool:
-        return self.factor is not None and self.factor.shape[1] == len(self.factor)
-
-    @property
     def work(self) -> float:
         return self._work_with(self.factor)
 
@@ -170,21 +160,17 @@ class InteriorCost:
         return interior_work(rows.n_points, factor.shape[1], rows.n_classes)
 
 
-def patience_for(
-    cost: InteriorCost, *, patient: bool = False, gap_of_trial: float = 0.0
-) -> Patience:
+def patience_for(cost: InteriorCost, *, patient: bool = False) -> Patience:
     """Whether Newton steps may go on after so much work, with this relative gap."""
     if patient:
         return at_most(MOST_WORK)
-    n_points = cost.problem.n_points
-    of_full_rank = MOST_FACTORS * n_points**3 / 3.0 if gap_of_trial > FAR else 0.0
 
     def may_go_on(work: float, gap: float) -> bool:
-        if work <= LEAST_WORK or (work <= of_full_rank and cost.is_of_full_rank):
+        if work <= LEAST_WORK:
             return True
-        if gap_of_trial > TRIAL_GAP or work > MOST_WORK:
+        if work > MOST_WORK:
             return False
-        if n_points > FEW_POINTS:
+        if cost.problem.n_points > FEW_POINTS:
             return True
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
         return work <= share * cost.at_least or work <= share * cost.work
@@ -193,24 +179,17 @@ def patience_for(
 
 
 def _add_interior_points(
-    attempts: Attempts,
-    cost: InteriorCost,
-    team: Workers,
-    order: dict[str, Any],
-    from_trial: FloatArray | None,
+    attempts: Attempts, cost: InteriorCost, team: Workers, order: dict[str, Any]
 ) -> None:
-    """By interior points for all rows or first for what is in play, whichever costs less.
-
-    For what is in play at `from_trial` in any case, if that is given and not too much.
-    """
+    """By interior points for all rows or first for what is in play, whichever costs less."""
     problem = cost.problem
-    play = partial(attempts.add, solve_in_play, problem, team, **order)
-    went_on = from_trial is not None and play(alpha=from_trial, most_work=WORK_FROM_TRIAL)
-    if attempts.is_over or cost.factor is None:
+    if cost.factor is None:
         return
     may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
-    if not went_on and cost.work > WORK_IN_PLAY:
-        went_on = play(most_work=PLAY_SHARE * cost.work if may_take_all else np.inf)
+    went_on = cost.work > WORK_IN_PLAY and attempts.add(
+        solve_in_play, problem, team,
+        most_work=PLAY_SHARE * cost.work if may_take_all else np.inf, **order,
+    )  # fmt: skip
     if went_on and (attempts.best.relative_gap <= ALMOST_THERE or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:

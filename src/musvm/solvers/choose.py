@@ -66,6 +66,7 @@ from musvm.solvers.gram import solve
 from musvm.solvers.growing import Start, by_working_sets, solve_growing
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
+from musvm.solvers.rounds import RATED
 from musvm.solvers.working_set import solve_by_working_sets
 
 Solver = Literal["auto", "gram", "working-set", "linear", "interior"]
@@ -81,6 +82,8 @@ LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
 TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 25, 1e-5
+# Or fewer, where the rate of so many says that these are too few.
+TRIAL_RATED = 4
 # An RBF kernel so narrow that some of the points, in the mean, are strangers to each other makes
 # support vectors of all of them: nothing is left for working sets to gain.
 N_NEIGHBOURS, STRANGERS = 200, 0.005
@@ -356,11 +359,12 @@ def _solve_small(
         with own_or(team) as some:
             backend = _backend(problem, 1e6 * cache_size, some)
             attempts.add_anew(
-                solve_by_working_sets, problem.dual, backend, at_most=TRIAL_ROUNDS, **order
-            )
+                solve_by_working_sets, problem.dual, backend, at_most=TRIAL_ROUNDS,
+                rated=TRIAL_RATED, **order,
+            )  # fmt: skip
     if not attempts.is_over:
-        gap = attempts.best.relative_gap if attempts.has_begun else 0.0
-        attempts.add(solve_with_gram, problem.with_gram(), team=team, gap_of_trial=gap, **order)
+        tried = attempts.has_begun
+        attempts.add(solve_with_gram, problem.with_gram(), team=team, after_trial=tried, **order)
     return attempts.best
 
 
@@ -412,7 +416,7 @@ def _solve_interior(
     trial = min(wanted, max(left // 2, left - MOST_STEPS))
     if may_try and trial > 0:
         attempts.add_anew(
-            solve_linear, problem.X, problem.rows, dual, team, at_most=trial, on_trial=True, **order
+            solve_linear, problem.X, problem.rows, dual, team, at_most=trial, rated=RATED, **order
         )
     if not attempts.is_over:
         attempts.add_anew(

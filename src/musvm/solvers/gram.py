@@ -239,6 +239,7 @@ def solve(
     callback: Callable[[int, float], None] | None = None,
     may_go_on: Patience | None = None,
     known_hidden: float = 0.0,
+    is_near: bool = False,
 ) -> DualSolution:
     """Minimise the dual to a relative duality gap of `tol`, or for `max_iter` rounds.
 
@@ -255,6 +256,7 @@ def solve(
     may_go_on : told the operations of matrix products so far, or what takes as long, and the
         relative gap, whether another round may begin; as long as there are rounds if None
     known_hidden : the relative gap that rounding hid from whoever was here before
+    is_near : whether alpha is near the optimum, so that descent alone gets no chance at first
 
     Returns
     -------
@@ -262,7 +264,7 @@ def solve(
     """
     solver = _Solver(problem, tol, random_state or np.random.RandomState(0), known_hidden)
     with one_blas_thread():
-        state, history = _run(solver, tol, max_iter, may_go_on, alpha, callback)
+        state, history = _run(solver, tol, max_iter, may_go_on, alpha, is_near, callback)
         return DualSolution.certified(
             problem.rows,
             np.ascontiguousarray(state.alpha.T),
@@ -279,13 +281,15 @@ def _run(
     max_iter: int,
     may_go_on: Patience | None,
     alpha: FloatArray | None,
+    is_near: bool,
     callback: Callable[[int, float], None] | None,
 ) -> tuple[_State, list[float]]:
     """The loop of `solve`: the last state and the relative gap after every round."""
     state = solver.start(alpha)
     history: list[float] = []
     hope = Hope(tol)
-    n_sweeps = max(FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
+    alone = max(FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS * solver.rows.n_classes)
+    n_sweeps = MIN_SWEEPS if is_near else alone
     while len(history) < max_iter:
         if may_go_on is not None and history and not may_go_on(solver.work, history[-1]):
             break

@@ -29,15 +29,16 @@ import numpy as np
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual.faces import Directions
+from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
 from musvm.dual.problem import DualProblem, DualRows, worth
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import at_most, solve
 from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, ScaledFactor
 
-# Directions that a round takes: so many, or so many more than are free. With more than MOST_FREE of
-# these nothing is gained.
-MOST_IN_PLAY, MORE_THAN_FREE, MOST_FREE = 1500, 500, 6000
+# What a step may cost: this, or so many times what it costs with the free variables alone, the
+# first while that is no more than ENOUGH_WORK.
+LEAST_WORK, MORE_WORK, ENOUGH_WORK = 1e9, (2.0, 1.2), 4e9
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
@@ -48,8 +49,11 @@ MAX_STEPS, FEWEST_STEPS, STALLED = 30, 12, 3
 # What Newton steps on faces may cost between two rounds: a share of what the last one did, or this.
 FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
-# the gap is large, of a small share of it; and at least this much of the last step is taken.
-PART_OF_GAP, EARLY, WHOLE = 0.1, 1e-3, 0.9
+# the gap is large, to a small share of it.
+PART_OF_GAP, EARLY = 0.3, 1e-4
+# How much a gap counts next to D, and the share of it by which a round must lower both to go on
+# without Newton steps.
+GAP_COUNTS, SOMEWHERE = 0.1, 0.05
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Variables:
     def live(self, reach: float) -> tuple[BoolArray, BoolArray]:
         """What is loose or within reach of it; of q, the leading label too if p is not all zero."""
         first, second = (
-            loose | (distance < reach)
+            loose | (distance <= reach)
             for loose, distance in zip(self.loose, self.distance, strict=True)
         )
         needed = first.any(axis=0) | self.leads
@@ -104,15 +108,21 @@ class Variables:
     def n_directions(self, reach: float) -> int:
         return int((_labels(self.live(reach)).sum(axis=0) - 1).clip(0).sum())
 
-    def reach(self) -> float | None:
-        """How far to go so that there are not too many; None if there are in any case."""
-        n_free = self.n_directions(0.0)
-        if n_free > MOST_FREE:
-            return None
-        most, low, high = max(MOST_IN_PLAY, MORE_THAN_FREE + n_free), 0.0, WIDEST
+    def work(self, reach: float) -> float:
+        """Operations of a step, roughly."""
+        live = _labels(self.live(reach))
+        row, label = np.nonzero(live.T & (live.sum(axis=0) > 1)[:, None])
+        sizes = np.unique(row, return_counts=True)[1]
+        return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
+
+    def reach(self) -> float:
+        """How far to go so that a step does not cost too much."""
+        of_free = self.work(0.0)
+        most = max(LEAST_WORK, min(MORE_WORK[0] * of_free, ENOUGH_WORK), MORE_WORK[1] * of_free)
+        low, high = 0.0, WIDEST
         for _ in range(12):
             middle = 0.5 * (low + high)
-            if self.n_directions(middle) <= most:
+            if self.work(middle) <= most:
                 low = middle
             else:
                 high = middle
@@ -136,13 +146,32 @@ class EquationsInPlay:
         theta = np.hstack([piece.cone.star.theta for piece in pieces])[self.label, self.row]
         kept, sizes = self._heaviest_first(theta)
         self._at = self.label[kept], self.row[kept]
-        directions = self._directions = Directions.of(self._at[1], self._at[0], sizes)
         self.size = sizes.sum() - len(sizes)
+        self._divide = self._by_labels(sizes, theta[kept]) or self._by_directions(
+            sizes, theta[kept]
+        )
+
+    def _by_labels(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray] | None:
+        """By one block for every label; None where directions cost less, or rounding forbids it."""
+        label, row = self._at
+        if work_of_blocks(label, len(sizes)) > work_of_directions(sizes):
+            return None
+        blocks = LabelBlocks(self.gram, row, label, sizes, 1.0 / theta, self._team)
+        return blocks.solve if blocks.is_definite else None
+
+    def _by_directions(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray]:
+        label, row = self._at
+        directions = Directions.of(row, label, sizes)
         H = directions.hessian(self.gram)
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
-        _add_blocks(H, group, 1.0 / theta[kept][directions.away])
-        H.flat[:: len(H) + 1] += 1.0 / theta[kept][directions.towards]
-        self._factor = ScaledFactor(H, self._team)
+        _add_blocks(H, group, 1.0 / theta[directions.away])
+        H.flat[:: len(H) + 1] += 1.0 / theta[directions.towards]
+        factor = ScaledFactor(H, self._team)
+
+        def divide(values: FloatArray) -> FloatArray:
+            return directions.change(factor.solve(directions.along(values)), len(values))
+
+        return divide
 
     def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
         """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
@@ -156,10 +185,8 @@ class EquationsInPlay:
 
     def solve(self, rhs: FloatArray) -> FloatArray:
         """The weights whose image is rhs, (L, r)."""
-        values = (rhs @ self.Zt)[self._at]
-        y = self._factor.solve(self._directions.along(values))
         change = np.zeros((len(rhs), len(self.gram)))
-        change[self._at] = self._directions.change(y, len(values))
+        change[self._at] = self._divide((rhs @ self.Zt)[self._at])
         return rhs - change @ self.Zt.T
 
 
@@ -187,7 +214,7 @@ def solve_in_play(
 
     Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
     followed. No round begins by which interior points would take more than `most_work` operations.
-    It ends early where they no longer lower D: rounding is in their way.
+    It ends early where both get nowhere: rounding is in their way.
     """
     if problem.rows.is_max:
         return None
@@ -203,16 +230,18 @@ def solve_in_play(
         found = _round(problem, team, best, tol, max_iter - len(history), most_work - work)
         if found is None:
             break
-        best, goes_on = found.best, found.is_new
+        start, best = best, found.best
         work += found.work
         history += found.n_steps * [best.relative_gap]
-        if not best.converged and len(history) < max_iter:
-            best = solve(
-                problem, alpha=best.alpha, tol=tol, max_iter=max_iter - len(history),
-                may_go_on=at_most(max(FINISH_WORK, FINISH_SHARE * found.work)),
+        if not found.got_somewhere and len(history) < max_iter:
+            finished = solve(
+                problem, alpha=found.best.alpha, tol=tol, max_iter=max_iter - len(history),
+                may_go_on=at_most(max(FINISH_WORK, FINISH_SHARE * found.work)), is_near=True,
                 random_state=random_state, callback=report,
             )  # fmt: skip
-            history += best.history
+            history += finished.history
+            best = min(best, finished, key=_merit)
+            goes_on = _merit(start) - _merit(best) > SOMEWHERE * start.gap
         report(0, best.relative_gap)
     if not history:
         return None
@@ -220,10 +249,10 @@ def solve_in_play(
 
 
 class _Round(NamedTuple):
-    """The best so far, whether it is new, the steps that took, and their operations, roughly."""
+    """The best so far, whether it is much better, the steps that took, and their operations."""
 
     best: DualSolution
-    is_new: bool
+    got_somewhere: bool
     n_steps: int
     work: float
 
@@ -240,9 +269,7 @@ def _round(
     old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
     variables = Variables.of(problem.rows, old_alpha, F)
     reach = variables.reach()
-    if reach is None:
-        return None
-    work_of_a_step = variables.n_directions(reach) ** 3 / 3.0
+    work_of_a_step = variables.work(reach)
     if FEWEST_STEPS * work_of_a_step > most_work:
         return None
     live = variables.live(reach)
@@ -266,28 +293,54 @@ def _round(
         alpha[points] = values.T
         return solution_of(problem, alpha, tol=tol)
 
-    found = [start, merged(interior.feasible())]
+    found = []
     for eagerness in EAGERNESS:
         found.append(merged(interior.snapped(eagerness)))
         if found[-1].converged:
             return _Round(found[-1], True, n_steps, work)
-    best = min(found, key=lambda solution: solution.dual)
-    return _Round(best, best is not start, n_steps, work)
+    best = _sparsest_good(start, [*found, merged(interior.feasible())])
+    got_somewhere = _merit(start) - _merit(best) > SOMEWHERE * start.gap
+    return _Round(best, got_somewhere, n_steps, work)
+
+
+def _sparsest_good(start: DualSolution, found: list[DualSolution]) -> DualSolution:
+    """The first that is better than the start by half as much as any is; the start if none is.
+
+    The first has the most variables at their bounds, and so the next round the fewest in play.
+    """
+    gains = [_merit(start) - _merit(one) for one in found]
+    best = max(gains)
+    good = (one for one, gain in zip(found, gains, strict=True) if gain >= 0.5 * best)
+    return next(good) if best > 0.0 else start
+
+
+def _merit(solution: DualSolution) -> float:
+    """D while it falls; where it has no more to fall, the gap."""
+    return solution.dual + GAP_COUNTS * solution.gap
 
 
 def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     """The gap that the part may keep."""
     of_start = max(min(worth(rows, start.primal), -start.dual), 0.0)
-    return PART_OF_GAP * max(tol * of_start, EARLY * start.gap)
+    return max(PART_OF_GAP * tol * of_start, EARLY * start.gap)
 
 
 def _run(interior: Interior, allowed: float, most_steps: int) -> int:
-    """Steps until the products are small enough after a whole step, or do not fall any more."""
-    products = [np.inf]
+    """Steps until products are small enough and W agrees with alpha, or they fall no more.
+
+    A step after which W agrees less is taken back: rounding has spoiled its equations.
+    """
+    products, drift = [np.inf], np.inf
     while len(products) <= most_steps:
-        t = interior.step(SHARE * allowed / interior.n_products)
+        before = interior.kept()
+        interior.step(SHARE * allowed / interior.n_products)
         products.append(interior.products())
-        small = products[-1] <= allowed and t > WHOLE
-        if small or products[-1] > 0.5 * products[-1 - STALLED :][0]:
+        drift, drift_before = interior.gap_by_drift(), drift
+        if max(products[-1], drift) <= allowed:
+            break
+        if drift > max(drift_before, products[-1], allowed):
+            interior.take_back(before)
+            break
+        if products[-1] > max(0.5 * products[-1 - STALLED :][0], allowed):
             break
     return len(products) - 1

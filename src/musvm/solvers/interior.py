@@ -29,6 +29,7 @@ of a device are in `backends/torch_interior.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -69,7 +70,7 @@ MAX_CORRECTIONS, CORRECTION = 4, 1500.0
 # Refinements end when the residual has fallen by so much, or no longer falls. What it leaves
 # between W and the weights of alpha must do no harm to the gap, which C multiplies; but a share of
 # what is between them already is small enough.
-REFINED, MAX_REFINEMENTS, SHARE_OF_START = 1e-8, 4, 0.01
+REFINED, MAX_REFINEMENTS, SHARE_OF_START = 1e-8, 12, 0.01
 # Steps without a smaller gap before the method gives up: rounding is what is left.
 PATIENCE = 8
 # The products are brought down to this share of what the tolerance asks for: below, the equations
@@ -390,6 +391,15 @@ class Interior:
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
         return t
 
+    def kept(self) -> Any:
+        """What `take_back` needs to undo the steps that follow."""
+        return self.W.copy(), self.own_weights, [deepcopy(piece.cone) for piece in self.pieces]
+
+    def take_back(self, kept: Any) -> None:
+        self.W, self.own_weights, cones = kept
+        for piece, cone in zip(self.pieces, cones, strict=True):
+            piece.cone = cone
+
     def _lengthened(self, dW: Array, t: float, target: float) -> tuple[Array, float]:
         """The same step, or one that is longer because it keeps nearer to the centre."""
         for _ in range(self._n_corrections()):
@@ -467,9 +477,17 @@ class Interior:
 
     def gap_and_primal(self) -> tuple[float, float]:
         """Of alpha as it is, with Z Z' for K."""
+        return self._gap_and_primal(self.own_weights)
+
+    def gap_by_drift(self) -> float:
+        """What the gap is larger or smaller by because W are not the weights of alpha."""
+        return abs(self._gap_and_primal(self.own_weights)[0] - self._gap_and_primal(self.W)[0])
+
+    def _gap_and_primal(self, W: Array) -> tuple[float, float]:
+        """Of alpha as it is, with decision values by these weights."""
 
         def survey(piece: Piece) -> Array:
-            F = piece.decision_values(self.own_weights)
+            F = piece.decision_values(W)
             return statement.stacked_gap_and_primal(piece.part, piece.cone.alpha.T, F)
 
         gap, primal = self._sum(survey).tolist()

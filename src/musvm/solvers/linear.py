@@ -290,7 +290,7 @@ def solve_linear(
     max_iter: int = 1000,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
-    on_trial: bool = False,
+    rated: int | None = None,
 ) -> DualSolution:
     """Minimise the dual of a linear kernel to a relative duality gap of `tol`.
 
@@ -304,7 +304,7 @@ def solve_linear(
     max_iter : the largest number of rounds, at least 1
     random_state : orders the points; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
-    on_trial : whether to give up where the rate says that `max_iter` rounds are too few
+    rated : give up where the rate of so many rounds says that `max_iter` are too few; never if None
 
     Returns
     -------
@@ -321,7 +321,7 @@ def solve_linear(
         tol=tol,
         max_iter=max_iter,
         callback=callback,
-        on_trial=on_trial,
+        rated=rated,
     )
     return DualSolution.certified(rows, survey.alpha, survey.F, tol=tol, history=history)
 

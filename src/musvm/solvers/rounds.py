@@ -53,16 +53,16 @@ class Hope:
         return self.waited >= HOPELESS and hidden() > self.tol
 
 
-def may_get_there(history: list[float], tol: float, max_iter: int) -> bool:
+def may_get_there(history: list[float], tol: float, max_iter: int, rated: int = RATED) -> bool:
     """Whether the gaps of the rounds so far will reach `tol` by round `max_iter` at their rate."""
-    if len(history) < 2 * RATED:
+    if len(history) < 2 * rated:
         return True
-    now, before = min(history), min(history[:-RATED])
+    now, before = min(history), min(history[:-rated])
     if now <= tol:
         return True
     if not now < before:
         return False
-    needed = RATED * np.log(now / tol) / np.log(before / now)
+    needed = rated * np.log(now / tol) / np.log(before / now)
     return bool(len(history) + needed <= max_iter)
 
 
@@ -88,7 +88,7 @@ def rounds_until_certified(
     tol: float,
     max_iter: int,
     callback: Callable[[int, float], None] | None,
-    on_trial: bool = False,
+    rated: int | None = None,
 ) -> tuple[S, list[float]]:
     """Improve until a certified relative gap of `tol`, at least once; for `max_iter` rounds.
 
@@ -100,7 +100,7 @@ def rounds_until_certified(
     certify : surveys with decision values computed afresh
     hidden : the relative gap that rounding may hide; asked for where the gap no longer falls
     tol, max_iter, callback : as in `solve`
-    on_trial : whether to give up where the rate says that `max_iter` rounds are too few
+    rated : give up where the rate of so many rounds says that `max_iter` are too few; never if None
 
     Returns
     -------
@@ -127,6 +127,6 @@ def rounds_until_certified(
             callback(len(history), history[-1])
         if hope.is_lost(survey.gap, partial(hidden, survey)):
             break
-        if on_trial and not may_get_there(history, tol, max_iter):
+        if rated is not None and not may_get_there(history, tol, max_iter, rated):
             break
     return survey if exact else certify(survey), history

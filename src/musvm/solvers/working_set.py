@@ -112,6 +112,7 @@ def solve_by_working_sets(
     tol: float = 1e-4,
     max_iter: int = 1000,
     warm: bool = False,
+    rated: int | None = None,
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
 ) -> DualSolution:
@@ -124,6 +125,7 @@ def solve_by_working_sets(
     tol : stop at this relative gap (`relative_gap`)
     max_iter : the largest number of rounds, at least 1
     warm : whether the backend starts near the optimum: from the solution of a similar problem
+    rated : give up where the rate of so many rounds says that `max_iter` are too few; never if None
     random_state : orders rows and the first working set; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
 
@@ -141,5 +143,6 @@ def solve_by_working_sets(
         tol=tol,
         max_iter=max_iter,
         callback=callback,
+        rated=rated,
     )
     return DualSolution.certified(rows, *backend.solution(), tol=tol, history=history)

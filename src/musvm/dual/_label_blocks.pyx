@@ -1,0 +1,73 @@
+"""One block of `label_blocks.py`: gathered, factored and inverted without holding up other threads.
+
+Matrices are Fortran-ordered, and of symmetric ones only the lower triangle is written and read.
+"""
+
+from libc.math cimport sqrt
+
+from scipy.linalg.cython_blas cimport dtrsv
+from scipy.linalg.cython_lapack cimport dpotrf, dpotri
+
+
+def factor_and_invert(
+    const double[:, ::1] K,
+    const Py_ssize_t[::1] row,
+    const double[::1] weights,
+    double[::1] scale,
+    double[::1, :] factor,
+    double[::1, :] inverse,
+):
+    """The factor of A = S (K_{row, row} + diag(weights)) S, S = diag(scale), and (A)^-1.
+
+    `scale` is chosen for a unit diagonal. Of K the upper triangle is read if rows ascend. False,
+    and all of it is spoiled, if rounding leaves A no factor.
+    """
+    cdef int n = <int>row.shape[0], info = 0
+    cdef Py_ssize_t a, b
+    cdef double diagonal
+    if n == 0:
+        return True
+    with nogil:
+        for a in range(n):
+            diagonal = K[row[a], row[a]] + weights[a]
+            scale[a] = 1.0 / sqrt(diagonal) if diagonal > 0.0 else 1.0
+        for a in range(n):
+            factor[a, a] = (K[row[a], row[a]] + weights[a]) * scale[a] * scale[a]
+            for b in range(a + 1, n):
+                factor[b, a] = K[row[a], row[b]] * scale[a] * scale[b]
+        dpotrf("L", &n, &factor[0, 0], &n, &info)
+        if info == 0:
+            for a in range(n):
+                for b in range(a, n):
+                    inverse[b, a] = factor[b, a]
+            dpotri("L", &n, &inverse[0, 0], &n, &info)
+    return info == 0
+
+
+def add_scaled(
+    const double[::1, :] inverse,
+    const double[::1] scale,
+    const Py_ssize_t[::1] group,
+    double[::1, :] total,
+):
+    """total_{group, group} += S inverse S, S = diag(scale); groups ascend."""
+    cdef Py_ssize_t a, b, n = group.shape[0]
+    with nogil:
+        for a in range(n):
+            for b in range(a, n):
+                total[group[b], group[a]] += inverse[b, a] * scale[a] * scale[b]
+
+
+def divide(const double[::1, :] factor, const double[::1] scale, double[::1] values):
+    """S (factor factor')^-1 S values in place of the values."""
+    cdef int n = <int>values.shape[0], one = 1
+    cdef Py_ssize_t a
+    if n == 0:
+        return
+    with nogil:
+        for a in range(n):
+            values[a] *= scale[a]
+        dtrsv("L", "N", "N", &n, <double*>&factor[0, 0], &n, &values[0], &one)
+        dtrsv("L", "T", "N", &n, <double*>&factor[0, 0], &n, &values[0], &one)
+        for a in range(n):
+            values[a] *= scale[a]

@@ -1,0 +1,87 @@
+"""Newton equations label by label, against the same equations in directions and as a whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musvm._threads import Workers
+from musvm.dual.faces import Directions
+from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
+
+# Of numbers of about one, with condition numbers up to a thousand.
+ATOL = 1e-9
+
+
+def some_groups(seed: int, L: int, two_a_row: bool):
+    """A Gram matrix, variables in groups of two or more, and weights of the diagonal."""
+    rng = np.random.default_rng(seed)
+    n_rows = int(rng.integers(2, 12))
+    A = rng.normal(size=(n_rows, n_rows))
+    row, label, sizes = [], [], []
+    for i in range(n_rows):
+        labels = rng.permutation(L)[: rng.integers(2, L + 1)]
+        split = two_a_row and len(labels) >= 4
+        for group in np.split(labels, [2]) if split else [labels]:
+            row += len(group) * [i]
+            label += list(group)
+            sizes.append(len(group))
+    weights = rng.uniform(0.1, 2.0, len(row))
+    return A @ A.T, np.array(row), np.array(label), np.array(sizes), weights
+
+
+def saddle_point(K, row, label, sizes, weights, values):
+    """delta by the equations with a multiplier for every group, as one dense system."""
+    n, G = len(row), len(sizes)
+    H = K[np.ix_(row, row)] * (label[:, None] == label) + np.diag(weights)
+    sums = np.zeros((G, n))
+    sums[np.repeat(np.arange(G), sizes), np.arange(n)] = 1.0
+    system = np.block([[H, sums.T], [sums, np.zeros((G, G))]])
+    return np.linalg.solve(system, np.concatenate([values, np.zeros(G)]))[:n]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 7), st.booleans(), st.sampled_from([1, 2]))
+def test_step_is_that_of_the_whole_system(seed, L, two_a_row, n_threads):
+    K, row, label, sizes, weights = some_groups(seed, L, two_a_row)
+    values = np.random.default_rng(seed).normal(size=len(row))
+    team = Workers(n_threads)
+    # Only the upper triangle may be read.
+    blocks = LabelBlocks(np.triu(K), row, label, sizes, weights, team)
+    team.close()
+    assert blocks.is_definite
+    delta = blocks.solve(values)
+    expected = saddle_point(K, row, label, sizes, weights, values)
+    np.testing.assert_allclose(delta, expected, atol=ATOL)
+    starts = np.cumsum(sizes) - sizes
+    np.testing.assert_allclose(np.add.reduceat(delta, starts), 0.0, atol=ATOL)
+
+
+def test_threads_do_not_change_a_digit():
+    K, row, label, sizes, weights = some_groups(3, 6, False)
+    found = []
+    for n_threads in (1, 2):
+        team = Workers(n_threads)
+        blocks = LabelBlocks(K, row, label, sizes, weights, team)
+        found.append(blocks.solve(np.linspace(-1.0, 1.0, len(row))))
+        team.close()
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_matrix_without_a_factor_is_told():
+    K, row, label, sizes, weights = some_groups(4, 3, False)
+    K = K - 10.0 * np.trace(K) * np.eye(len(K))
+    assert not LabelBlocks(K, row, label, sizes, weights, Workers()).is_definite
+
+
+@pytest.mark.parametrize(("L", "blocks_win"), [(2, False), (10, True)])
+def test_labels_cost_less_than_directions_only_with_many_classes(L, blocks_win):
+    """All labels of all rows: L n^3 + n^3 / 3 against (L - 1)^3 n^3 / 3."""
+    n = 50
+    label, sizes = np.tile(np.arange(L), n), np.full(n, L)
+    assert work_of_blocks(label, n) == pytest.approx(L * n**3 + n**3 / 3)
+    directions = Directions.of(np.repeat(np.arange(n), L), label, sizes)
+    assert work_of_directions(sizes) == pytest.approx(len(directions) ** 3 / 3)
+    assert (work_of_blocks(label, n) < work_of_directions(sizes)) == blocks_win
