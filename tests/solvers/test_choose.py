@@ -382,3 +382,13 @@ def test_a_trial_of_working_sets_ends_where_its_rate_says_so(monkeypatch):
     with_rate, without = trials
     assert 2 * 4 <= with_rate.n_rounds < paths.TRIAL_ROUNDS == without.n_rounds
     assert not without.converged, "the trial was wrong to end"
+
+
+def test_weights_are_closer_to_the_optimum_where_that_costs_nothing():
+    """Linear, C k(x, x) small: leads are small there, and so must the error be next to the gain."""
+    X, y = load_digits(return_X_y=True)
+    X = X[:500] / 16
+    for C, share in ((1e-4, paths.EASY_AIM), (10.0, paths.AIM)):
+        model = UniversumSVC(C, kernel="linear").fit(X, y[:500])
+        gain = C * 500 - model.objective_
+        assert model.dual_gap_ <= share * model.tol * gain

@@ -51,6 +51,8 @@ FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
 # the gap is large, to a small share of it.
 PART_OF_GAP, EARLY = 0.3, 1e-4
+# Below this gap the sparsest point that was found may have the face of the optimum.
+NEAR = 1e-2
 # How much a gap counts next to D, and the share of it by which a round must lower both to go on
 # without Newton steps.
 GAP_COUNTS, SOMEWHERE = 0.1, 0.05
@@ -233,9 +235,11 @@ def solve_in_play(
         start, best = best, found.best
         work += found.work
         history += found.n_steps * [best.relative_gap]
-        if not found.got_somewhere and len(history) < max_iter:
+        from_here = found.sparsest if best.relative_gap <= NEAR else best
+        may_finish = from_here is not best or not found.got_somewhere
+        if may_finish and not best.converged and len(history) < max_iter:
             finished = solve(
-                problem, alpha=found.best.alpha, tol=tol, max_iter=max_iter - len(history),
+                problem, alpha=from_here.alpha, tol=tol, max_iter=max_iter - len(history),
                 may_go_on=at_most(max(FINISH_WORK, FINISH_SHARE * found.work)), is_near=True,
                 random_state=random_state, callback=report,
             )  # fmt: skip
@@ -249,9 +253,13 @@ def solve_in_play(
 
 
 class _Round(NamedTuple):
-    """The best so far, whether it is much better, the steps that took, and their operations."""
+    """What a round found: the best so far, the sparsest, whether the best is much better.
+
+    And the steps that took, with their operations.
+    """
 
     best: DualSolution
+    sparsest: DualSolution
     got_somewhere: bool
     n_steps: int
     work: float
@@ -297,10 +305,10 @@ def _round(
     for eagerness in EAGERNESS:
         found.append(merged(interior.snapped(eagerness)))
         if found[-1].converged:
-            return _Round(found[-1], True, n_steps, work)
+            return _Round(found[-1], found[-1], True, n_steps, work)
     best = _sparsest_good(start, [*found, merged(interior.feasible())])
     got_somewhere = _merit(start) - _merit(best) > SOMEWHERE * start.gap
-    return _Round(best, got_somewhere, n_steps, work)
+    return _Round(best, found[0], got_somewhere, n_steps, work)
 
 
 def _sparsest_good(start: DualSolution, found: list[DualSolution]) -> DualSolution:
