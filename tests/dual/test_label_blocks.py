@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musvm._threads import Workers
+from musvm.dual import newton
 from musvm.dual.faces import Directions
 from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
 
@@ -60,7 +61,11 @@ def test_step_is_that_of_the_whole_system(seed, L, two_a_row, n_threads):
 
 
 def test_threads_do_not_change_a_digit():
-    K, row, label, sizes, weights = some_groups(3, 6, False)
+    rng = np.random.default_rng(3)
+    n, L = 300, 6
+    X = rng.normal(size=(n, 5))
+    K, row, label = X @ X.T, np.repeat(np.arange(n), L), np.tile(np.arange(L), n)
+    sizes, weights = np.full(n, L), rng.uniform(0.1, 2.0, n * L)
     found = []
     for n_threads in (1, 2):
         team = Workers(n_threads)
@@ -74,6 +79,35 @@ def test_a_matrix_without_a_factor_is_told():
     K, row, label, sizes, weights = some_groups(4, 3, False)
     K = K - 10.0 * np.trace(K) * np.eye(len(K))
     assert not LabelBlocks(K, row, label, sizes, weights, Workers()).is_definite
+
+
+def test_a_ridge_helps_where_rounding_leaves_no_factor():
+    """Equal points and no weights: K is singular."""
+    row, label, sizes = np.repeat([0, 1], 2), np.tile([0, 1], 2), np.array([2, 2])
+    K, weights = np.array([[1.0, 1.0 + 1e-15], [1.0 + 1e-15, 1.0]]), np.zeros(4)
+    assert not LabelBlocks(K, row, label, sizes, weights, Workers()).is_definite
+    blocks = LabelBlocks(K, row, label, sizes, weights, Workers(), most_ridge=1.0)
+    assert blocks.is_definite
+    delta = blocks.solve(np.array([1.0, -1.0, 1.0, -1.0]))
+    # Any step with this image is one of the singular system.
+    np.testing.assert_allclose([delta[0] + delta[2], delta[1] + delta[3]], [1.0, -1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("L", [2, 8])
+@pytest.mark.parametrize("two_a_row", [False, True])
+def test_newton_steps_of_groups_are_those_of_the_whole_system(L, two_a_row, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        newton, "LabelBlocks", lambda *args: made.append(args) or LabelBlocks(*args)
+    )
+    for seed in range(10):
+        K, row, label, sizes, _ = some_groups(seed, L, two_a_row)
+        g = np.random.default_rng(seed).normal(size=len(row))
+        K += 0.1 * np.eye(len(K))
+        step = newton._zero_sum_step(np.triu(K), row, label, sizes, g, 0.0)
+        expected = saddle_point(K, row, label, sizes, np.zeros(len(row)), -g)
+        np.testing.assert_allclose(step, expected, atol=1e-7)
+    assert bool(made) == (L == 8)
 
 
 @pytest.mark.parametrize(("L", "blocks_win"), [(2, False), (10, True)])

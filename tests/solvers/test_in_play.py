@@ -86,7 +86,9 @@ def test_equations_in_alpha_are_those_in_the_weights(delta, L, by_labels, monkey
     """Woodbury's form against the one that `interior.py` uses, with all variables live."""
     problem = smooth_problem(1, delta, 10.0, L)
     made, blocks = [], in_play.LabelBlocks
-    monkeypatch.setattr(in_play, "LabelBlocks", lambda *args: made.append(args) or blocks(*args))
+    monkeypatch.setattr(
+        in_play, "LabelBlocks", lambda *args, **more: made.append(args) or blocks(*args, **more)
+    )
     rows, Z = problem.rows, pivoted_cholesky(problem.gram)
     everything = np.ones((rows.n_classes, rows.n_points), dtype=bool)
     start = np.zeros((rows.n_classes, Z.shape[1]))
@@ -134,18 +136,61 @@ def test_no_round_begins_that_would_take_more_work_than_there_is():
     assert enough.n_rounds > 0
 
 
-def test_steps_whose_equations_rounding_spoiled_are_taken_back(monkeypatch):
-    """The weights must agree with alpha as well as before: C multiplies what is between them."""
+class Scripted:
+    """Stands for an `Interior`: products and drift after every step are given."""
+
+    n_products = 1
+
+    def __init__(self, products, drifts):
+        self.script, self.at, self.taken_back = list(zip(products, drifts, strict=True)), 0, None
+
+    def kept(self):
+        return self.at
+
+    def take_back(self, kept):
+        self.taken_back = kept
+
+    def step(self, _floor):
+        self.at += 1
+
+    def products(self):
+        return self.script[self.at - 1][0]
+
+    def gap_by_drift(self):
+        return self.script[self.at - 1][1]
+
+
+@pytest.mark.parametrize(
+    ("products", "drifts", "n_steps", "taken_back"),
+    [
+        ([10.0, 1.0, 0.1], [5.0, 5.0, 0.1], 3, None),  # both must be small
+        ([10.0, 1.0, 0.1, 0.1], [9.0, 0.5, 50.0, 0.0], 3, 2),  # W agrees less than before
+        ([10.0, 9.0, 8.0, 7.0, 6.0], 5 * [0.0], 4, None),  # nothing falls by half in three
+        ([10.0, 9.0, 8.0, 7.0, 6.0], [1e6, 1e5, 1e4, 1e3, 0.1], 5, None),  # but drift does
+    ],
+)
+def test_when_steps_end(products, drifts, n_steps, taken_back):
+    """A step that rounding spoiled is taken back: C multiplies what is between W and alpha."""
+    interior = Scripted(products, drifts)
+    assert in_play._run(interior, 0.5, len(products)) == n_steps
+    assert interior.taken_back == taken_back
+
+
+def test_a_point_that_was_kept_can_be_gone_back_to():
     problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
-    begun = solve(problem, tol=NEAR, max_iter=1)
-    solved, n_solved = EquationsInPlay.solve, []
+    interior = Interior(pivoted_cholesky(problem.gram), problem.rows, Workers())
+    interior.step()
+    kept, alpha, products = interior.kept(), interior.alpha(), interior.products()
+    interior.step()
+    assert interior.products() != products
+    interior.take_back(kept)
+    np.testing.assert_array_equal(interior.alpha(), alpha)
+    assert interior.products() == products
 
-    def spoiled(self, rhs):
-        n_solved.append(1)
-        return solved(self, rhs) * (1.0 if len(n_solved) < 40 else 3.0)
 
-    monkeypatch.setattr(EquationsInPlay, "solve", spoiled)
-    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=1e-12, max_iter=60)
-    assert len(n_solved) > 40
+def test_nothing_in_play_is_no_error():
+    """C so small that no variable counts next to k(x, x)."""
+    problem = smooth_problem(0, 0.1, 1e-8, 10, gamma=1.0)
+    start = np.zeros((problem.n_points, 10))
+    found = solve_in_play(problem, Workers(), alpha=start, tol=NEAR)
     assert infeasibility(problem.rows, found.alpha) <= 1e-12
-    assert found.relative_gap < begun.relative_gap

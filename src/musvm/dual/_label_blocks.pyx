@@ -13,11 +13,12 @@ def factor_and_invert(
     const double[:, ::1] K,
     const Py_ssize_t[::1] row,
     const double[::1] weights,
+    double ridge,
     double[::1] scale,
     double[::1, :] factor,
     double[::1, :] inverse,
 ):
-    """The factor of A = S (K_{row, row} + diag(weights)) S, S = diag(scale), and (A)^-1.
+    """The factor of A = S (K_{row, row} + diag(weights)) S + ridge I, S = diag(scale), and A^-1.
 
     `scale` is chosen for a unit diagonal. Of K the upper triangle is read if rows ascend. False,
     and all of it is spoiled, if rounding leaves A no factor.
@@ -32,7 +33,7 @@ def factor_and_invert(
             diagonal = K[row[a], row[a]] + weights[a]
             scale[a] = 1.0 / sqrt(diagonal) if diagonal > 0.0 else 1.0
         for a in range(n):
-            factor[a, a] = (K[row[a], row[a]] + weights[a]) * scale[a] * scale[a]
+            factor[a, a] = (K[row[a], row[a]] + weights[a]) * scale[a] * scale[a] + ridge
             for b in range(a + 1, n):
                 factor[b, a] = K[row[a], row[b]] * scale[a] * scale[b]
         dpotrf("L", &n, &factor[0, 0], &n, &info)

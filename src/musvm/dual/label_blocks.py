@@ -26,10 +26,21 @@ from musvm._pieces import lower_factor
 from musvm._threads import Workers
 from musvm.dual._label_blocks import add_scaled, divide, factor_and_invert
 
+# Rows of a block: LAPACK hears no interrupt meanwhile.
+MOST_ROWS = 3000
+# Inverses that are held at a time, and so the most threads that are of use.
+AT_A_TIME = 4
+
 
 def work_of_blocks(label: IntArray, n_groups: int) -> float:
-    """Operations that `LabelBlocks` takes for variables with these labels."""
-    return float((np.bincount(label).astype(float) ** 3).sum()) + n_groups**3 / 3.0
+    """Operations that `LabelBlocks` takes for variables with these labels.
+
+    Infinite where a block would hold up an interrupt.
+    """
+    sizes = np.bincount(label).astype(float)
+    if sizes.max(initial=0.0) > MOST_ROWS:
+        return np.inf
+    return float((sizes**3).sum()) + n_groups**3 / 3.0
 
 
 def work_of_directions(sizes: IntArray) -> float:
@@ -47,6 +58,11 @@ class LabelBlocks:
     sizes : (G,) how many variables a group has
     weights : (n,) what is added to the diagonal
     team : threads for labels
+    most_ridge : what may be added to a unit diagonal where rounding leaves no factor
+
+    Attributes
+    ----------
+    is_definite : whether there are factors; nothing can be solved without them
     """
 
     def __init__(
@@ -57,37 +73,51 @@ class LabelBlocks:
         sizes: IntArray,
         weights: FloatArray,
         team: Workers,
+        most_ridge: float = 0.0,
     ) -> None:
         self._group = np.repeat(np.arange(len(sizes)), sizes)
         self._places = [np.flatnonzero(label == l) for l in np.unique(label)]
         self._scales = [np.empty(len(places)) for places in self._places]
         self._factors = [np.empty((len(p), len(p)), order="F") for p in self._places]
-        inverses = [np.empty_like(factor, order="F") for factor in self._factors]
-        found = [False] * len(inverses)
+        ridge = 0.0
+        self.is_definite = self._factorise(K, row, len(sizes), weights, team, ridge)
+        while not self.is_definite and ridge < most_ridge:
+            ridge = min(max(10.0 * ridge, 1e-15), most_ridge)
+            self.is_definite = self._factorise(K, row, len(sizes), weights, team, ridge)
+
+    def _factorise(
+        self,
+        K: FloatArray,
+        row: IntArray,
+        n_groups: int,
+        weights: FloatArray,
+        team: Workers,
+        ridge: float,
+    ) -> bool:
+        """Whether all blocks and S have a factor; S is summed in the order of the labels."""
+        total = np.zeros((n_groups, n_groups), order="F")
+        found, inverses = [True] * len(self._places), [np.empty((0, 0))] * len(self._places)
 
         def compute(which: slice) -> None:
-            for k in range(which.start, which.stop):
-                at = self._places[k]
-                found[k] = factor_and_invert(
-                    K, row[at], weights[at], self._scales[k], self._factors[k], inverses[k]
-                )
+            for k in range(first + which.start, first + which.stop):
+                at, inverses[k] = self._places[k], np.empty_like(self._factors[k], order="F")
+                own = self._scales[k], self._factors[k], inverses[k]
+                found[k] = factor_and_invert(K, row[at], weights[at], ridge, *own)
 
-        team.each(len(found), compute, 1)
-        self.is_definite = all(found)
-        if self.is_definite:
-            self._total, self._scale = self._sum_of(inverses)
-            self.is_definite = lower_factor(self._total, team)
-
-    def _sum_of(self, inverses: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """S, scaled to a unit diagonal, and the scale."""
-        n_groups = self._group[-1] + 1
-        total = np.zeros((n_groups, n_groups), order="F")
-        for places, own, inverse in zip(self._places, self._scales, inverses, strict=True):
-            add_scaled(inverse, own, self._group[places], total)
+        for first in range(0, len(found), AT_A_TIME):
+            labels = range(first, min(first + AT_A_TIME, len(found)))
+            team.each(len(labels), compute, 1)
+            if not all(found):
+                return False
+            for k in labels:
+                add_scaled(inverses[k], self._scales[k], self._group[self._places[k]], total)
+                inverses[k] = np.empty((0, 0))
         scale = 1.0 / np.sqrt(total.diagonal())
         total *= scale
         total *= scale[:, None]
-        return total, scale
+        total.flat[:: n_groups + 1] += ridge
+        self._total, self._scale = total, scale
+        return lower_factor(total, team)
 
     def solve(self, values: FloatArray) -> FloatArray:
         """delta for v, one number for each variable."""

@@ -6,10 +6,11 @@ On a face (`faces.py`) D is a quadratic with gradient g, and the step d solves
 
 with a small ridge r.
 
-Directly, while few directions are free. Rows with all L labels free are eliminated first: on
-zero-sum vectors their block of the Hessian is L - 1 copies of one matrix K_AA, and what remains
-for the other rows T is the same problem with the Schur complement K_TT - K_TA K_AA^-1 K_AT for
-K. There, |group| - 1 directions e_l - e_l0 of each group carry a dense Cholesky factor.
+Directly, while that costs no more than a factor of K. Rows with all L labels free are eliminated
+first: on zero-sum vectors their block of the Hessian is L - 1 copies of one matrix K_AA, and what
+remains for the other rows T is the same problem with the Schur complement K_TT - K_TA K_AA^-1 K_AT
+for K. It is solved label by label (`label_blocks.py`), or with a dense Cholesky factor in the
+|group| - 1 directions e_l - e_l0 of each group, whichever costs less.
 
 By conjugate gradients otherwise, one product of K with an M x L matrix each. The preconditioner
 is the inverse of K + r I itself, projected onto the groups: exact where all labels are free, and
@@ -34,7 +35,7 @@ RIDGE = 1e-11
 # Shares of `damping`. Conjugate gradients pay for every small eigenvalue: they get more of it.
 DAMPING_DIRECT, DAMPING_CG = 0.01, 1.0
 CG_TOL, CG_MAX_ITER = 1e-2, 40
-# Steps of label by label are refined until their residual is this share of what it was.
+# Steps label by label are refined until their residual is this share of the gradient.
 REFINED, MAX_REFINEMENTS = 1e-10, 4
 # What a step and an iteration cost besides their products, as if it were these: half a millisecond
 # or so. Few right-hand sides at a time are divided by a factor at a third of the speed of products.
@@ -77,7 +78,7 @@ class NewtonSolver:
         damped = damping(self.problem.rows, slopes)
         self.work = STEP_OVERHEAD
         if work_of_rest <= self.problem.n_points**3 / 3.0:
-            self._factor = None  # one more M x M array at a time is enough
+            self._factor = None  # no longer needed, and as large as K
             n_others = len(full) - n_full
             self.work += work_of_rest + n_full**3 / 3 + n_full**2 * n_others
             return self._direct(face, g, full, self._ridge + DAMPING_DIRECT * damped)
@@ -165,6 +166,7 @@ def _zero_sum_step(
         blocks = LabelBlocks(K, position, label, sizes, weights, Workers())
         if blocks.is_definite:
             return _refined_step(blocks, K, position, label, sizes, g, ridge)
+        raise NotPositiveDefiniteError
     directions = Directions.of(position, label, sizes)
     factor = cholesky(directions.hessian(K), ridge)
     return directions.change(-cholesky_solve(factor, directions.along(g)), len(label))
@@ -186,18 +188,19 @@ def _refined_step(
     def centre(v: FloatArray) -> FloatArray:
         return v - np.repeat(np.add.reduceat(v, starts) / sizes, sizes)
 
-    step, residual = np.zeros(len(g)), centre(-g)
-    size = np.linalg.norm(residual)
+    residual = centre(-g)
+    enough = REFINED * np.linalg.norm(residual)
+    step, size = np.zeros(len(g)), np.inf
     for _ in range(1 + MAX_REFINEMENTS):
         candidate = step + centre(blocks.solve(residual))
         values[position, label] = candidate
         image = blas.dsymm(1.0, K.T, values, lower=1)[position, label] + ridge * candidate
         left = centre(-g - image)
-        before, size = size, np.linalg.norm(left)
+        before, size = size, float(np.linalg.norm(left))
         if not size < before:
             break
         step, residual = candidate, left
-        if size <= REFINED * before or size <= REFINED * np.linalg.norm(g):
+        if size <= enough:
             break
     return step
 

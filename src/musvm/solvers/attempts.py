@@ -1,8 +1,7 @@
 """Several ways to solve one problem, one after the other, within one number of rounds.
 
-Each goes on from the best alpha so far, or one that is given, or begins where it always does, and
-is left out once the tolerance is reached or all rounds are over. What is told of them counts the
-rounds of all.
+Each goes on from the best alpha so far, or begins where it always does, and is left out once the
+tolerance is reached or all rounds are over. What is told of them counts the rounds of all.
 """
 
 from __future__ import annotations
@@ -66,15 +65,13 @@ class Attempts:
         go_on: Callable[..., DualSolution | None],
         *args: Any,
         at_most: int | None = None,
-        alpha: FloatArray | None = None,
         **more: Any,
     ) -> bool:
-        """Go on from this alpha, or the best, for some of the rounds that are left, or all.
+        """Go on from the best alpha, for some of the rounds that are left, or all.
 
         False if all is over, or there is no way to.
         """
-        if alpha is None:
-            alpha = self.best.alpha if self._found else self._alpha
+        alpha = self.best.alpha if self._found else self._alpha
         return self._run(go_on, *args, at_most=at_most, alpha=alpha, **more)
 
     def add_anew(

@@ -24,7 +24,7 @@ import numpy as np
 from musvm._input.tensors import FloatArray
 from musvm._lazy import lazy
 from musvm._threads import Workers, own_or
-from musvm.dual.problem import DualProblem
+from musvm.dual.problem import DualProblem, DualRows
 from musvm.dual.solution import DualSolution
 from musvm.solvers.attempts import Attempts, counted_from
 from musvm.solvers.factors import pivoted_cholesky
@@ -47,8 +47,9 @@ PROMISING = 0.1
 # What goes on from where another path ended costs no more than this.
 WORK_FROM_TRIAL = 6e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
-# this; for all rows where that does not get there for a share of it, up to so many equations.
-WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS = 3e10, 0.5, 5000
+# this; for all rows where that does not get there for a share of it, up to so many equations. With
+# more there is nothing but what is in play.
+WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS, WORK_AT_LAST = 3e10, 0.5, 5000, 2e12
 # Newton steps on faces, which may end what interior points for a part began, get as much work as
 # these cost for all rows where the relative gap is below this, or where all rows are too many.
 ALMOST_THERE = 0.05
@@ -114,7 +115,7 @@ def _few_columns(cost: InteriorCost, *, patient: bool) -> FloatArray | None:
     rows, gram = cost.problem.rows, cost.problem.gram
     M, L = rows.n_points, rows.n_classes
     are_few = M <= FEW_POINTS
-    if (are_few and patient) or rows.caps.mean() * gram.diagonal().mean() <= EASY:
+    if (are_few and patient) or is_easy(rows, gram.diagonal()):
         return None
     of_sample = cost.factor_of_sample
     if of_sample is None or of_sample.shape[1] > LOW_RANK * len(of_sample):
@@ -188,12 +189,22 @@ def _add_interior_points(
     may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
     went_on = cost.work > WORK_IN_PLAY and attempts.add(
         solve_in_play, problem, team,
-        most_work=PLAY_SHARE * cost.work if may_take_all else np.inf, **order,
+        most_work=PLAY_SHARE * cost.work if may_take_all else WORK_AT_LAST, **order,
     )  # fmt: skip
     if went_on and (attempts.best.relative_gap <= ALMOST_THERE or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)
     if may_take_all:
         add_interior_and_finish(attempts, problem, cost.factor, team, order)
+
+
+def size_of(rows: DualRows, diagonal: FloatArray) -> float:
+    """C k(x, x), on average."""
+    return float(rows.caps.mean() * diagonal.mean())
+
+
+def is_easy(rows: DualRows, diagonal: FloatArray) -> bool:
+    """Whether descent is quick."""
+    return size_of(rows, diagonal) <= EASY
 
 
 def interior_work(n_points: int, n_columns: int, n_classes: int) -> float:

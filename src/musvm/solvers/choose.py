@@ -20,10 +20,10 @@ there (`backends/torch_interior.py`): a step of 7,000 equations of 60,000 points
 second.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
-on, and what goes on from where they are after TRIAL_ROUNDS is Newton steps with the whole Gram
-matrix and interior points, by turns (`by_turns.py`). All of this together takes no more than
-`max_iter` rounds. A gap that is within the tolerance, but not with what rounding may hide, is made
-smaller once.
+on, for TRIAL_ROUNDS or until their rate says that these are too few, and what goes on from there
+has the whole Gram matrix: interior points and Newton steps, by turns (`by_turns.py`). All of this
+together takes no more than `max_iter` rounds. A gap that is within the tolerance, but not with what
+rounding may hide, is made smaller once or twice.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ from musvm.solvers.attempts import Attempts, counted_from, joined
 from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.by_turns import (
-    EASY,
     add_interior_and_finish,
     finish,
+    is_easy,
     most_columns,
+    size_of,
     solve_with_gram,
 )
 from musvm.solvers.factors import pivoted_cholesky, principal_factor
@@ -254,7 +255,7 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
 def _share_to_aim_at(problem: PointProblem) -> float:
     if problem.kernel.name != "linear" or problem.diagonal is None:
         return AIM
-    return EASY_AIM if problem.dual.caps.mean() * problem.diagonal.mean() <= EASY else AIM
+    return EASY_AIM if is_easy(problem.dual, problem.diagonal) else AIM
 
 
 def _once_more(
@@ -454,7 +455,7 @@ def _solve_interior_there(
     dual, points = problem.dual, problem.points
     squares = to_host(points.square().sum(1))
     require_finite(squares)
-    if may_choose and dual.caps.mean() * squares.mean() <= EASY:
+    if may_choose and is_easy(dual, squares):
         return None
     try:
         if torch_interior.has_room(points.shape[1], dual.n_classes, points.device):
@@ -476,8 +477,8 @@ def _require_room(n_columns: int, n_classes: int, cache_size: float) -> None:
 
 def easy_rounds(rows: DualRows, squares: FloatArray, n_columns: int) -> int:
     """For how many rounds descent is worth a try, by C k(x, x) and what else there is."""
-    size = rows.caps.mean() * squares.mean()
-    if size <= EASY:
+    size = size_of(rows, squares)
+    if is_easy(rows, squares):
         return EASY_ROUNDS
     equations = n_columns * (rows.n_classes - 1)
     if size <= LESS_EASY and rows.n_train == rows.n_points and equations >= MANY_EQUATIONS:

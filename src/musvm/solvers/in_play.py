@@ -3,10 +3,10 @@
 Where the Gram matrix has a high rank, the equations of `interior.py` in the weights are too many,
 r (L - 1). But with a large C most rows are settled: they stay at a corner of their set, because one
 label leads by far. Each round takes the variables that are not at a bound, or whose multiplier says
-that they might soon leave theirs, up to MOST_IN_PLAY or some more than are free, and solves the
-problem in these by interior points while all others are held. That finds nearly the right face;
-Newton steps on faces (`gram.py`), which crawl on wrong ones, finish it in a round or two, or say
-what else is in play.
+that they might soon leave theirs, for as much work as a step may cost, and solves the problem in
+these by interior points while all others are held. Few rounds find the right variables. Newton
+steps on faces (`gram.py`), which crawl on wrong ones, are tried once the gap is small, and where a
+round gets nowhere.
 
 The equations are those of the same Newton step in alpha (Woodbury): in the directions
 e_l - e_k of the live labels l of a row, k the one with the largest theta,
@@ -15,7 +15,9 @@ e_l - e_k of the live labels l of a row, k the one with the largest theta,
 
 a sum of two positive matrices in which nothing cancels. A direction whose theta has all but
 vanished changes nothing and is left out; what that costs is made up by the refinement of
-`interior.py`. So the equations become fewer while the method closes in on the right face.
+`interior.py`. So the equations become fewer while the method closes in on the right face. They are
+solved label by label, with a multiplier for every row (`musvm.dual.label_blocks`), where that costs
+less than a factor in these directions.
 """
 
 from __future__ import annotations
@@ -34,7 +36,15 @@ from musvm.dual.problem import DualProblem, DualRows, worth
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import at_most, solve
-from musvm.solvers.interior import EAGERNESS, SHARE, Interior, Piece, Restriction, ScaledFactor
+from musvm.solvers.interior import (
+    EAGERNESS,
+    SHARE,
+    Interior,
+    Piece,
+    Restriction,
+    ScaledFactor,
+    refuse_equations,
+)
 
 # What a step may cost: this, or so many times what it costs with the free variables alone, the
 # first while that is no more than ENOUGH_WORK.
@@ -43,8 +53,8 @@ LEAST_WORK, MORE_WORK, ENOUGH_WORK = 1e9, (2.0, 1.2), 4e9
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
-# Steps of a round, at most, and those to reckon with before it; in STALLED of them products fall by
-# half, or rounding is in the way.
+# Steps of a round, at most, and those to reckon with before it; in STALLED of them what is left
+# falls by half, or rounding is in the way.
 MAX_STEPS, FEWEST_STEPS, STALLED = 30, 12, 3
 # What Newton steps on faces may cost between two rounds: a share of what the last one did, or this.
 FINISH_SHARE, FINISH_WORK = 0.25, 8e9
@@ -53,8 +63,7 @@ FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 PART_OF_GAP, EARLY = 0.3, 1e-4
 # Below this gap the sparsest point that was found may have the face of the optimum.
 NEAR = 1e-2
-# How much a gap counts next to D, and the share of it by which a round must lower both to go on
-# without Newton steps.
+# How much a gap counts next to D; a round gets somewhere if the sum falls by this share of the gap.
 GAP_COUNTS, SOMEWHERE = 0.1, 0.05
 
 
@@ -105,10 +114,7 @@ class Variables:
             for loose, distance in zip(self.loose, self.distance, strict=True)
         )
         needed = first.any(axis=0) | self.leads
-        return first, (second | (self.distance[1] == 0.0)) & needed
-
-    def n_directions(self, reach: float) -> int:
-        return int((_labels(self.live(reach)).sum(axis=0) - 1).clip(0).sum())
+        return first, second & needed
 
     def work(self, reach: float) -> float:
         """Operations of a step, roughly."""
@@ -148,21 +154,25 @@ class EquationsInPlay:
         theta = np.hstack([piece.cone.star.theta for piece in pieces])[self.label, self.row]
         kept, sizes = self._heaviest_first(theta)
         self._at = self.label[kept], self.row[kept]
-        self.size = sizes.sum() - len(sizes)
+        self.size = int(sizes.sum()) - len(sizes)
         self._divide = self._by_labels(sizes, theta[kept]) or self._by_directions(
             sizes, theta[kept]
         )
 
     def _by_labels(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray] | None:
-        """By one block for every label; None where directions cost less, or rounding forbids it."""
+        """By one block for every label; None where directions cost less."""
         label, row = self._at
-        if work_of_blocks(label, len(sizes)) > work_of_directions(sizes):
+        if work_of_blocks(label, len(sizes)) >= work_of_directions(sizes):
             return None
-        blocks = LabelBlocks(self.gram, row, label, sizes, 1.0 / theta, self._team)
-        return blocks.solve if blocks.is_definite else None
+        blocks = LabelBlocks(self.gram, row, label, sizes, 1.0 / theta, self._team, most_ridge=1.0)
+        if not blocks.is_definite:
+            refuse_equations()
+        return blocks.solve
 
     def _by_directions(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray]:
         label, row = self._at
+        if len(row) == 0:
+            return lambda values: values
         directions = Directions.of(row, label, sizes)
         H = directions.hessian(self.gram)
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
@@ -338,17 +348,18 @@ def _run(interior: Interior, allowed: float, most_steps: int) -> int:
 
     A step after which W agrees less is taken back: rounding has spoiled its equations.
     """
-    products, drift = [np.inf], np.inf
-    while len(products) <= most_steps:
+    left, drift = [np.inf], np.inf
+    while len(left) <= most_steps:
         before = interior.kept()
         interior.step(SHARE * allowed / interior.n_products)
-        products.append(interior.products())
-        drift, drift_before = interior.gap_by_drift(), drift
-        if max(products[-1], drift) <= allowed:
+        products, drift_before = interior.products(), drift
+        drift = interior.gap_by_drift()
+        left.append(max(products, drift))
+        if left[-1] <= allowed:
             break
-        if drift > max(drift_before, products[-1], allowed):
+        if drift > max(drift_before, products):
             interior.take_back(before)
             break
-        if products[-1] > max(0.5 * products[-1 - STALLED :][0], allowed):
+        if left[-1] > 0.5 * left[-1 - STALLED :][0]:
             break
-    return len(products) - 1
+    return len(left) - 1

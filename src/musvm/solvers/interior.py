@@ -32,7 +32,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from array_api_compat import device
@@ -299,12 +299,17 @@ def _weighted_products(piece: Piece, n_pairs: int) -> FloatArray:
     return total
 
 
+def refuse_equations() -> NoReturn:
+    """Say why no ridge helps."""
+    raise ValueError(
+        "The equations of interior points contain NaN or infinite values: scale the features."
+    )
+
+
 def larger_ridge(ridge: float) -> float:
     """The next one to try; of a matrix with a unit diagonal 1 is enough, if these are numbers."""
     if ridge > 1.0:
-        raise ValueError(
-            "The equations of interior points contain NaN or infinite values: scale the features."
-        )
+        refuse_equations()
     return max(10.0 * ridge, 1e-15)
 
 
@@ -374,8 +379,8 @@ class Interior:
     def _sum(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> Any:
         return sum(self._map(function, of))
 
-    def step(self, floor: float = 0.0) -> float:
-        """One predictor and corrector; its length. No product is aimed below `floor`."""
+    def step(self, floor: float = 0.0) -> None:
+        """One predictor and corrector. No product is aimed below `floor`."""
         self._map(lambda p: p.cone.linearise())
         self.equations.factorise(self.pieces)
         mean = self.products() / self.n_products
@@ -389,16 +394,17 @@ class Interior:
         self._map(lambda p: p.cone.advance(t))
         self.W += t * dW
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
-        return t
 
-    def kept(self) -> Any:
-        """What `take_back` needs to undo the steps that follow."""
+    def kept(self) -> tuple[Array, Array, list[Cone]]:
+        """What `take_back` needs to undo the steps that follow; on the host alone."""
         return self.W.copy(), self.own_weights, [deepcopy(piece.cone) for piece in self.pieces]
 
-    def take_back(self, kept: Any) -> None:
+    def take_back(self, kept: tuple[Array, Array, list[Cone]]) -> None:
+        """Go back to a point that was kept; the equations of a step from there still hold."""
         self.W, self.own_weights, cones = kept
         for piece, cone in zip(self.pieces, cones, strict=True):
             piece.cone = cone
+            cone.linearise()
 
     def _lengthened(self, dW: Array, t: float, target: float) -> tuple[Array, float]:
         """The same step, or one that is longer because it keeps nearer to the centre."""
