@@ -166,10 +166,22 @@ def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
     assert patient.n_rounds > usual.n_rounds
 
 
-@pytest.mark.parametrize("after_trial", [True, False])
+@pytest.mark.parametrize(("made", "far_factors"), [(_of_few_columns, 1), (_of_full_rank, 10)])
+def test_newton_steps_get_little_work_where_another_path_gave_up(made, far_factors):
+    """Unless that was far from the optimum, and nearly all variables will be free there."""
+    assert by_turns.MOST_FACTORS == 10
+    problem = made()
+    factor, cost = problem.n_points**3 / 3.0, by_turns.InteriorCost(problem)
+    for gap, factors in ((0.5 * by_turns.FAR, 1), (2.0 * by_turns.FAR, far_factors)):
+        may_go_on = by_turns.patience_for(cost, gap_of_trial=gap)
+        assert may_go_on(factors * factor, 1.0)
+        assert not may_go_on(1.01 * factors * factor, 1e-9)
+
+
+@pytest.mark.parametrize("gap_of_trial", [0.1, None])
 @pytest.mark.parametrize("most_work", [np.inf, 0.0])
-def test_interior_points_go_on_from_where_another_path_ended(after_trial, most_work, monkeypatch):
-    """Newton steps begin where there was none, or where too much is in play."""
+def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_work, monkeypatch):
+    """Not from where Newton steps got to, which try first; unless too much is in play."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3))
     K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -179,7 +191,7 @@ def test_interior_points_go_on_from_where_another_path_ended(after_trial, most_w
     newton, in_play = (
         starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")
     )
-    found = by_turns.solve_with_gram(problem, tol=1e-8, alpha=near, after_trial=after_trial)
+    found = by_turns.solve_with_gram(problem, tol=1e-8, alpha=near, gap_of_trial=gap_of_trial)
     assert found.converged
-    assert any(alpha is near for alpha in in_play) == after_trial
-    assert any(alpha is near for alpha in newton) == (not after_trial or most_work == 0.0)
+    assert newton[0] is near
+    assert any(alpha is near for alpha in in_play) == (gap_of_trial is not None)

@@ -345,21 +345,28 @@ def test_interior_points_without_room_for_their_equations_are_refused(kernel):
     assert model.set_params(solver="auto").fit(X[:300] / 16, y[:300]).converged_
 
 
-def test_who_goes_on_is_told_whether_working_sets_tried(monkeypatch):
-    asked = []
+def test_who_goes_on_is_told_what_working_sets_got_to(monkeypatch):
+    asked, reached, trial = [], [], paths.solve_by_working_sets
 
-    def recorded(problem, *, after_trial, **options):
-        asked.append(after_trial)
-        return by_turns.solve_with_gram(problem, after_trial=after_trial, **options)
+    def recorded(problem, *, gap_of_trial, **options):
+        asked.append(gap_of_trial)
+        return by_turns.solve_with_gram(problem, gap_of_trial=gap_of_trial, **options)
+
+    def tried(*args, **options):
+        found = trial(*args, **options)
+        reached.append(found.relative_gap)
+        return found
 
     monkeypatch.setattr(paths, "solve_with_gram", recorded)
+    monkeypatch.setattr(paths, "solve_by_working_sets", tried)
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     UniversumSVC(100.0, gamma=0.01).fit(X, y)
     monkeypatch.setattr(paths, "TRIAL_POINTS", 10)
     monkeypatch.setattr(paths, "TRIAL_ROUNDS", 1)
     UniversumSVC(100.0, gamma=0.01).fit(X, y)
-    assert asked == [False, True]
+    assert len(reached) == 1
+    assert asked == [None, *reached]
 
 
 def test_a_trial_of_working_sets_ends_where_its_rate_says_so(monkeypatch):

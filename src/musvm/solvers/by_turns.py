@@ -8,8 +8,10 @@ Then it is the turn of interior points: for all rows if E is small, or for what 
 (`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
 cheaply than these do for all rows.
 
-Another path may have tried before. Then interior points for what is in play go on from where that
-one ended: descent, with which Newton steps begin, frees more variables than it settles.
+Another path may have tried before. After a short try of Newton steps, interior points for what is
+in play go on from where that one ended, not from where these got to: descent frees more variables
+than it settles. Only where it got nowhere, and the Gram matrix has full rank, nearly all variables
+are free in the end, and Newton steps go on for longer.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
+# After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
+# gave up with a gap above FAR, and that has full rank.
+FAR, MOST_FACTORS = 0.3, 10
 # What goes on from where another path ended costs no more than this.
 WORK_FROM_TRIAL = 6e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -71,28 +76,31 @@ def solve_with_gram(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     patient: bool = False,
-    after_trial: bool = False,
+    gap_of_trial: float | None = None,
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
     Interior points come first, and only then, where the Gram matrix has few columns.
 
-    `after_trial` says that `alpha` is where another path gave up. Where `patient`, Newton steps get
-    MOST_WORK: they end with the free variables of the optimum, or nearly, and interior points with
-    more of them unless the gap is next to nothing. A leave-one-out estimate, which lets the free
-    ones make up for the point that is left out, is far too small then. So where `patient`, interior
-    points that come first go on to FACE_TOL.
+    `gap_of_trial` is the relative gap at which another path gave up, with this `alpha`; None if
+    there was none. Where `patient`, Newton steps get MOST_WORK: they end with the free variables of
+    the optimum, or nearly, and interior points with more of them unless the gap is next to nothing.
+    A leave-one-out estimate, which lets the free ones make up for the point that is left out, is
+    far too small then. So where `patient`, interior points that come first go on to FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
+    after_trial = gap_of_trial is not None
+    if Z is None:
+        may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
+        attempts.add(solve, problem, may_go_on=may_go_on, is_near=after_trial, **order)
     if Z is None and after_trial:
         with own_or(team) as some:
-            attempts.add(solve_in_play, problem, some, most_work=WORK_FROM_TRIAL, **order)
-    if Z is None:
-        may_go_on = patience_for(cost, patient=patient)
-        attempts.add(solve, problem, may_go_on=may_go_on, **order)
+            attempts.add_anew(
+                solve_in_play, problem, some, alpha=alpha, most_work=WORK_FROM_TRIAL, **order
+            )
     if not attempts.is_over:
         with own_or(team) as some:
             if Z is None:
@@ -146,6 +154,10 @@ class InteriorCost:
         return pivoted_cholesky(gram[np.ix_(sample, sample)])
 
     @property
+    def is_of_full_rank(self) -> bool:
+        return self.factor is not None and self.factor.shape[1] == len(self.factor)
+
+    @property
     def work(self) -> float:
         return self._work_with(self.factor)
 
@@ -161,10 +173,18 @@ class InteriorCost:
         return interior_work(rows.n_points, factor.shape[1], rows.n_classes)
 
 
-def patience_for(cost: InteriorCost, *, patient: bool = False) -> Patience:
+def patience_for(
+    cost: InteriorCost, *, patient: bool = False, gap_of_trial: float | None = None
+) -> Patience:
     """Whether Newton steps may go on after so much work, with this relative gap."""
     if patient:
         return at_most(MOST_WORK)
+    if gap_of_trial is not None:
+        one = cost.problem.n_points**3 / 3.0
+        may_take_more = gap_of_trial > FAR
+        return lambda work, _: (
+            work <= one or (may_take_more and work <= MOST_FACTORS * one and cost.is_of_full_rank)
+        )
 
     def may_go_on(work: float, gap: float) -> bool:
         if work <= LEAST_WORK:

@@ -372,8 +372,8 @@ def _solve_small(
                 rated=TRIAL_RATED, **order,
             )  # fmt: skip
     if not attempts.is_over:
-        tried = attempts.has_begun
-        attempts.add(solve_with_gram, problem.with_gram(), team=team, after_trial=tried, **order)
+        gap = attempts.best.relative_gap if attempts.has_begun else None
+        attempts.add(solve_with_gram, problem.with_gram(), team=team, gap_of_trial=gap, **order)
     return attempts.best
 
 
