@@ -166,10 +166,11 @@ def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
     assert patient.n_rounds > usual.n_rounds
 
 
-@pytest.mark.parametrize(("made", "far_factors"), [(_of_few_columns, 1), (_of_full_rank, 10)])
+@pytest.mark.parametrize(
+    ("made", "far_factors"), [(_of_few_columns, 1), (_of_full_rank, by_turns.MOST_FACTORS)]
+)
 def test_newton_steps_get_little_work_where_another_path_gave_up(made, far_factors):
     """Unless that was far from the optimum, and nearly all variables will be free there."""
-    assert by_turns.MOST_FACTORS == 10
     problem = made()
     factor, cost = problem.n_points**3 / 3.0, by_turns.InteriorCost(problem)
     for gap, factors in ((0.5 * by_turns.FAR, 1), (2.0 * by_turns.FAR, far_factors)):
@@ -195,3 +196,10 @@ def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_
     assert found.converged
     assert newton[0] is near
     assert any(alpha is near for alpha in in_play) == (gap_of_trial is not None)
+
+
+def test_what_is_in_play_must_cost_less_than_all_rows_of_a_smooth_kernel():
+    few, full = (by_turns.InteriorCost(made()) for made in (_of_few_columns, _of_full_rank))
+    assert (few.last_pivot, full.last_pivot) == (0.0, 1.0)
+    assert few.most_in_play() == by_turns.PLAY_SHARE * few.work < by_turns.WORK_FROM_TRIAL
+    assert full.most_in_play() == by_turns.WORK_FROM_TRIAL

@@ -10,8 +10,9 @@ cheaply than these do for all rows.
 
 Another path may have tried before. After a short try of Newton steps, interior points for what is
 in play go on from where that one ended, not from where these got to: descent frees more variables
-than it settles. Only where it got nowhere, and the Gram matrix has full rank, nearly all variables
-are free in the end, and Newton steps go on for longer.
+than it settles. Only where it got nowhere, and the Gram matrix is well conditioned, nearly all
+variables are free in the end, and Newton steps go on for longer. Both are told by the last pivot of
+a Cholesky factor of some points, and so is a kernel so smooth that all rows may cost less.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ EASY = 1.0
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
 # After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
-# gave up with a gap above FAR, and that has full rank.
-FAR, MOST_FACTORS = 0.3, 10
+# gave up with a gap above FAR, and pivots next to the first do not fall below WELL_CONDITIONED.
+FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, 1e-3
+# Where they do fall below this, what is in play must cost less than all rows.
+SMOOTH = 1e-7
 # What goes on from where another path ended costs no more than this.
 WORK_FROM_TRIAL = 6e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -99,7 +102,7 @@ def solve_with_gram(
     if Z is None and after_trial:
         with own_or(team) as some:
             attempts.add_anew(
-                solve_in_play, problem, some, alpha=alpha, most_work=WORK_FROM_TRIAL, **order
+                solve_in_play, problem, some, alpha=alpha, most_work=cost.most_in_play(), **order
             )
     if not attempts.is_over:
         with own_or(team) as some:
@@ -154,8 +157,25 @@ class InteriorCost:
         return pivoted_cholesky(gram[np.ix_(sample, sample)])
 
     @property
-    def is_of_full_rank(self) -> bool:
-        return self.factor is not None and self.factor.shape[1] == len(self.factor)
+    def last_pivot(self) -> float:
+        """Of some points, next to the first; 0 where these need fewer columns than they are."""
+        Z = self.factor_of_sample
+        if Z is None or Z.shape[1] < len(Z):
+            return 0.0
+        return float((np.abs(Z[:, -1]).max() / np.abs(Z[:, 0]).max()) ** 2)
+
+    @property
+    def may_take_all(self) -> bool:
+        """Whether the equations of all rows are few enough."""
+        if self.factor is None:
+            return False
+        return bool(self.factor.shape[1] * (self.problem.rows.n_classes - 1) <= LAST_EQUATIONS)
+
+    def most_in_play(self) -> float:
+        """What interior points for a part may cost that go on from another path."""
+        if self.last_pivot >= SMOOTH or not self.may_take_all:
+            return WORK_FROM_TRIAL
+        return min(PLAY_SHARE * self.work, WORK_FROM_TRIAL)
 
     @property
     def work(self) -> float:
@@ -183,7 +203,10 @@ def patience_for(
         one = cost.problem.n_points**3 / 3.0
         may_take_more = gap_of_trial > FAR
         return lambda work, _: (
-            work <= one or (may_take_more and work <= MOST_FACTORS * one and cost.is_of_full_rank)
+            work <= one
+            or (
+                may_take_more and work <= MOST_FACTORS * one and cost.last_pivot >= WELL_CONDITIONED
+            )
         )
 
     def may_go_on(work: float, gap: float) -> bool:
@@ -206,7 +229,7 @@ def _add_interior_points(
     problem = cost.problem
     if cost.factor is None:
         return
-    may_take_all = cost.factor.shape[1] * (problem.rows.n_classes - 1) <= LAST_EQUATIONS
+    may_take_all = cost.may_take_all
     went_on = cost.work > WORK_IN_PLAY and attempts.add(
         solve_in_play, problem, team,
         most_work=PLAY_SHARE * cost.work if may_take_all else WORK_AT_LAST, **order,
