@@ -19,6 +19,8 @@ factored once for every face.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import blas, lapack
 
@@ -164,38 +166,35 @@ def _zero_sum_step(
     if work_of_blocks(label, len(sizes)) < work_of_directions(sizes):
         weights = np.full(len(label), ridge)
         blocks = LabelBlocks(K, position, label, sizes, weights, Workers())
-        if blocks.is_definite:
-            return _refined_step(blocks, K, position, label, sizes, g, ridge)
-        raise NotPositiveDefiniteError
+        if not blocks.is_definite:
+            raise NotPositiveDefiniteError
+        starts = np.cumsum(sizes) - sizes
+        values = np.zeros((len(K), int(label.max()) + 1), order="F")
+
+        def centre(v: FloatArray) -> FloatArray:
+            return v - np.repeat(np.add.reduceat(v, starts) / sizes, sizes)
+
+        def hessian(v: FloatArray) -> FloatArray:
+            values[position, label] = v
+            return centre(blas.dsymm(1.0, K.T, values, lower=1)[position, label] + ridge * v)
+
+        return _refined(lambda v: centre(blocks.solve(v)), hessian, centre(-g))
     directions = Directions.of(position, label, sizes)
     factor = cholesky(directions.hessian(K), ridge)
     return directions.change(-cholesky_solve(factor, directions.along(g)), len(label))
 
 
-def _refined_step(
-    blocks: LabelBlocks,
-    K: FloatArray,
-    position: IntArray,
-    label: IntArray,
-    sizes: IntArray,
-    g: FloatArray,
-    ridge: float,
+def _refined(
+    solve: Callable[[FloatArray], FloatArray],
+    hessian: Callable[[FloatArray], FloatArray],
+    rhs: FloatArray,
 ) -> FloatArray:
-    """-H^-1 g, by residuals of sums that are zero to the last digit."""
-    starts = np.cumsum(sizes) - sizes
-    values = np.zeros((len(K), int(label.max()) + 1), order="F")
-
-    def centre(v: FloatArray) -> FloatArray:
-        return v - np.repeat(np.add.reduceat(v, starts) / sizes, sizes)
-
-    residual = centre(-g)
-    enough = REFINED * np.linalg.norm(residual)
-    step, size = np.zeros(len(g)), np.inf
+    """H^-1 rhs by a solver that loses digits, and residuals that do not."""
+    enough = REFINED * np.linalg.norm(rhs)
+    step, residual, size = np.zeros(len(rhs)), rhs, np.inf
     for _ in range(1 + MAX_REFINEMENTS):
-        candidate = step + centre(blocks.solve(residual))
-        values[position, label] = candidate
-        image = blas.dsymm(1.0, K.T, values, lower=1)[position, label] + ridge * candidate
-        left = centre(-g - image)
+        candidate = step + solve(residual)
+        left = rhs - hessian(candidate)
         before, size = size, float(np.linalg.norm(left))
         if not size < before:
             break
