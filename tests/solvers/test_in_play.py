@@ -81,6 +81,24 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_steps_go_on_where_nothing_that_is_held_is_in_the_way(delta, monkeypatch):
+    """All is in play, and a first look comes too early: that is no reason to begin anew."""
+    problem = smooth_problem(0, delta, 100.0, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    monkeypatch.setattr(in_play, "WIDEST", 1e3)
+    monkeypatch.setattr(in_play, "EARLY", 0.01)
+    rounds, one = [], in_play._round
+    monkeypatch.setattr(in_play, "_round", lambda *args: rounds.append(one(*args)) or rounds[-1])
+    looks, run = [], in_play._run
+    monkeypatch.setattr(in_play, "_run", lambda *args: looks.append(run(*args)) or looks[-1])
+    found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
+    assert len(rounds) == 1 < len(looks)
+    assert found.n_rounds == sum(looks)
+    assert found.converged
+    assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize(("L", "by_labels"), [(3, False), (10, True)])
 def test_equations_in_alpha_are_those_in_the_weights(delta, L, by_labels, monkeypatch):
     """Woodbury's form against the one that `interior.py` uses, with all variables live."""

@@ -61,6 +61,8 @@ FINISH_SHARE, FINISH_WORK = 0.25, 8e9
 # The gap of a part is brought down to this share of what the tolerance allows for all, or, while
 # the gap is large, to a small share of it.
 PART_OF_GAP, EARLY = 0.3, 1e-4
+# A gap so many times what the part may keep is due to what is held; otherwise steps go on.
+DUE_TO_OTHERS = 10.0
 # Below this gap the sparsest point that was found may have the face of the optimum.
 NEAR = 1e-2
 # How much a gap counts next to D; a round gets somewhere if the sum falls by this share of the gap.
@@ -262,6 +264,57 @@ def solve_in_play(
     return replace(best, n_rounds=len(history), history=history)
 
 
+class _Part(NamedTuple):
+    """What a round may change: some rows of a problem, from a start, by interior points."""
+
+    problem: DualProblem
+    start: DualSolution
+    points: IntArray
+    interior: Interior
+    work_of_a_step: float
+
+    @classmethod
+    def in_play(
+        cls, problem: DualProblem, team: Workers, start: DualSolution, most_work: float
+    ) -> _Part | None:
+        """None if nothing is in play, or too much."""
+        alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
+        variables = Variables.of(problem.rows, alpha, F)
+        reach = variables.reach()
+        work_of_a_step = variables.work(reach)
+        if FEWEST_STEPS * work_of_a_step > most_work:
+            return None
+        live = variables.live(reach)
+        points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
+        if len(points) == 0:
+            return None
+        part = problem.at(points)
+        Z = pivoted_cholesky(part.gram)
+        if Z is None:
+            return None
+        live = live[0][:, points], live[1][:, points]
+        old = np.ascontiguousarray(alpha[:, points])
+        restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
+        equations = EquationsInPlay(part.gram, Z, _labels(live), team)
+        interior = Interior(Z, part.rows, team, restriction, equations)
+        return cls(problem, start, points, interior, work_of_a_step)
+
+    def merged(self, values: FloatArray, tol: float) -> DualSolution:
+        """The solution with these values, (L, R), of the rows in play."""
+        alpha = self.start.alpha.copy()
+        alpha[self.points] = values.T
+        return solution_of(self.problem, alpha, tol=tol)
+
+    def snapped(self, tol: float) -> list[DualSolution]:
+        """Sparse solutions, the sparsest first, up to one that has converged."""
+        found: list[DualSolution] = []
+        for eagerness in EAGERNESS:
+            found.append(self.merged(self.interior.snapped(eagerness), tol))
+            if found[-1].converged:
+                break
+        return found
+
+
 class _Round(NamedTuple):
     """What a round found: the best so far, the sparsest, whether the best is much better.
 
@@ -283,40 +336,28 @@ def _round(
     most_steps: int,
     most_work: float,
 ) -> _Round | None:
-    """Solve for what is in play; None if that is nothing, or too much."""
-    old_alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
-    variables = Variables.of(problem.rows, old_alpha, F)
-    reach = variables.reach()
-    work_of_a_step = variables.work(reach)
-    if FEWEST_STEPS * work_of_a_step > most_work:
-        return None
-    live = variables.live(reach)
-    points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
-    if len(points) == 0:
-        return None
-    part = problem.at(points)
-    Z = pivoted_cholesky(part.gram)
-    if Z is None:
-        return None
-    live = live[0][:, points], live[1][:, points]
-    old = np.ascontiguousarray(old_alpha[:, points])
-    restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
-    equations = EquationsInPlay(part.gram, Z, _labels(live), team)
-    interior = Interior(Z, part.rows, team, restriction, equations)
-    n_steps = _run(interior, _allowed(start, problem.rows, tol), min(MAX_STEPS, most_steps))
-    work = n_steps * work_of_a_step
+    """Solve for what is in play; None if that is nothing, or too much.
 
-    def merged(values: FloatArray) -> DualSolution:
-        alpha = start.alpha.copy()
-        alpha[points] = values.T
-        return solution_of(problem, alpha, tol=tol)
-
-    found = []
-    for eagerness in EAGERNESS:
-        found.append(merged(interior.snapped(eagerness)))
+    Where the gap that is left is not due to what is held, steps go on for a smaller one: another
+    round would take as many again to come as far.
+    """
+    part = _Part.in_play(problem, team, start, most_work)
+    if part is None:
+        return None
+    allowed, n_steps = _allowed(start, problem.rows, tol), 0
+    most_steps = min(MAX_STEPS, most_steps)
+    while True:
+        n_steps += _run(part.interior, allowed, most_steps - n_steps)
+        work = n_steps * part.work_of_a_step
+        found = part.snapped(tol)
         if found[-1].converged:
             return _Round(found[-1], found[-1], True, n_steps, work)
-    best = _sparsest_good(start, [*found, merged(interior.feasible())])
+        inside = part.merged(part.interior.feasible(), tol)
+        best = _sparsest_good(start, [*found, inside])
+        before, allowed = allowed, _allowed(best, problem.rows, tol)
+        is_due_to_others = inside.gap > DUE_TO_OTHERS * before
+        if is_due_to_others or 2.0 * allowed > before or n_steps >= most_steps:
+            break
     got_somewhere = _merit(start) - _merit(best) > SOMEWHERE * start.gap
     return _Round(best, found[0], got_somewhere, n_steps, work)
 

@@ -7,6 +7,8 @@ before: what it computes with, a factor of the kernel matrix for one, has no mor
 
 from __future__ import annotations
 
+import math
+
 from musvm.dual.solution import DualSolution
 
 BY_ROUNDING = "rounding errors"
@@ -26,10 +28,10 @@ def shortfall(
     `largest` is the largest k(x, x), where that is known.
     """
     relative, hidden, rounds = solution.relative_gap, solution.hidden_gap, solution.n_rounds
-    stopped = (
-        f"The solver stopped after {rounds} rounds at a relative duality gap of {relative:.1e}, "
-        f"above tol={tol:g}"
-    )
+    reached = f"at a relative duality gap of {relative:.1e}, above tol={tol:g}"
+    if math.isinf(relative):
+        reached = "with an objective that is not below that of zero weights"
+    stopped = f"The solver stopped after {rounds} round{'s' * (rounds != 1)} {reached}"
     if relative > tol >= hidden:
         remedy = "raise max_iter" if rounds >= max_iter else "try another solver"
         return f"{stopped}: {remedy}, scale the features, or loosen tol."
