@@ -34,7 +34,9 @@ is False there, they have no theta, and nothing about them changes. What stands 
 nothing, on the side of the bound that they are at.
 
 A first point is given by decision values: multipliers are what they say, and as much more as
-keeps them away from zero.
+keeps them away from zero. Variables are in the middle of their set or, where an alpha is given
+that is near the optimum, between that and the middle. The nearer to it, the fewer steps; but what
+is to leave its bound must not begin too close to it.
 
 All arrays are class-major, (L, R) for R rows, of NumPy or of another library on one device.
 """
@@ -249,12 +251,24 @@ def _dot(a: Array, b: Array) -> float:
 class Simplex(Cone):
     """alpha = bound - x with x >= 0 and row sums that stay."""
 
-    def __init__(self, bound: Array, e: Array, live: Array | None = None) -> None:
-        """`e` is that of the first formula less F."""
+    def __init__(
+        self,
+        bound: Array,
+        e: Array,
+        live: Array | None = None,
+        near: Array | None = None,
+        middle: float = 1.0,
+    ) -> None:
+        """`e` is that of the first formula less F; `middle` the share of the middle next to `near`.
+
+        Labels of `near` that are not live are at their bound.
+        """
         xp = namespace(bound)
         free = bound == bound if live is None else live
-        x = xp.sum(bound, axis=0) / xp.sum(xp.astype(free, bound.dtype), axis=0)
-        x = xp.where(free, 0.0 * bound + x, HELD)
+        x = 0.0 * bound + xp.sum(bound, axis=0) / xp.sum(xp.astype(free, bound.dtype), axis=0)
+        if near is not None:
+            x = middle * x + (1.0 - middle) * (bound - near)
+        x = xp.where(free, x, HELD)
         slack = e - xp.min(xp.where(free, e, xp.inf), axis=0)
         self.bound = bound
         self.live = None if live is None else [xp.astype(live, bound.dtype)]
@@ -298,9 +312,18 @@ class Capped(Cone):
     """alpha = p - q with 0 <= p <= c, q >= 0 and sum p = sum q; x is p, u = c - p and q."""
 
     def __init__(
-        self, caps: Array, F: Array, delta: float, live: tuple[Array, Array] | None = None
+        self,
+        caps: Array,
+        F: Array,
+        delta: float,
+        live: tuple[Array, Array] | None = None,
+        near: Array | None = None,
+        middle: float = 1.0,
     ) -> None:
-        """`live` says which p, and with them u, and which q may change."""
+        """`live` says which p, and with them u, and which q may change.
+
+        `middle` is the share of the middle next to `near`.
+        """
         xp = namespace(F)
         live_p, live_q = (F == F, F == F) if live is None else live
         top = xp.max(xp.where(live_q, F, -xp.inf), axis=0)
@@ -309,6 +332,9 @@ class Capped(Cone):
         p = xp.where(live_p, 0.5 * caps + 0.0 * F, xp.where(top - F > delta, caps + 0.0 * F, 0.0))
         of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
         q = xp.where(live_q, 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0), 0.0)
+        if near is not None:
+            p = middle * p + (1.0 - middle) * xp.maximum(near, 0.0 * near)
+            q = middle * q + (1.0 - middle) * xp.maximum(-near, 0.0 * near)
         self.caps, self.live = caps, None if live is None else [of_p, of_p, of_q]
         self.alpha = p - q
         self.x = [p + HELD, caps - p + HELD, q + HELD]

@@ -49,6 +49,9 @@ from musvm.solvers.interior import (
 # What a step may cost: this, or so many times what it costs with the free variables alone, the
 # first while that is no more than ENOUGH_WORK.
 LEAST_WORK, MORE_WORK, ENOUGH_WORK = 1e9, (2.0, 1.2), 4e9
+# Where steps begin: with this share of the middle of every row next to alpha, less where the
+# relative gap is small.
+MIDDLE, LEAST_MIDDLE = 0.3, 0.03
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
 # A direction counts if theta k(x, x) exceeds this.
@@ -294,7 +297,8 @@ class _Part(NamedTuple):
             return None
         live = live[0][:, points], live[1][:, points]
         old = np.ascontiguousarray(alpha[:, points])
-        restriction = Restriction(F[:, points] - old @ part.gram, old @ Z, live)
+        middle = min(max(MIDDLE * start.relative_gap, LEAST_MIDDLE), MIDDLE)
+        restriction = Restriction(F[:, points] - old @ part.gram, old, old @ Z, middle, live)
         equations = EquationsInPlay(part.gram, Z, _labels(live), team)
         interior = Interior(Z, part.rows, team, restriction, equations)
         return cls(problem, start, points, interior, work_of_a_step)

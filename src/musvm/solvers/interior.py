@@ -128,17 +128,24 @@ class Restriction:
     Attributes
     ----------
     offset : (L, R) what the rest of the problem adds to the decision values
-    W : (L, r) the weights to begin with
+    alpha : (L, R) to begin near, with everything that is not live at its bound
+    W : (L, r) its weights
+    middle : share of the middle of every row next to alpha, where steps begin
     live : masks, (L, R) each: which x of a simplex, or which p and which q of a capped row
     """
 
     offset: FloatArray
+    alpha: FloatArray
     W: FloatArray
+    middle: float
     live: tuple[Any, Any]
 
-    def at(self, rows: slice) -> tuple[Any, Any]:
+    def cone(self, part: DualRows, rows: slice, Zt: FloatArray) -> Cone:
+        """Of some rows, all of one kind, with their columns of Z'."""
         first, second = self.live
-        return first[:, rows], second[:, rows]
+        live = first[:, rows], second[:, rows]
+        F = self.W @ Zt + self.offset[:, rows]
+        return _cone(part, F, live, self.alpha[:, rows], self.middle)
 
 
 def _pieces(Z: Array, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
@@ -151,11 +158,10 @@ def _pieces(Z: Array, rows: DualRows, restriction: Restriction | None) -> list[P
         where, part = slice(start, stop), rows.at(np.arange(start, stop)).beside(Z)
         Zt = _transposed(Z[start:stop])
         if restriction is None:
-            pieces.append(Piece(where, Zt, _cone(part, _zeros(Z, L, stop - start), None), part))
+            pieces.append(Piece(where, Zt, _cone(part, _zeros(Z, L, stop - start)), part))
         else:
-            offset = restriction.offset[:, where]
-            cone = _cone(part, restriction.W @ Zt + offset, restriction.at(where))
-            pieces.append(Piece(where, Zt, cone, part, offset))
+            cone = restriction.cone(part, where, Zt)
+            pieces.append(Piece(where, Zt, cone, part, restriction.offset[:, where]))
     return pieces
 
 
@@ -176,18 +182,24 @@ def _zeros(like: Array, *shape: int) -> Array:
     return namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
 
 
-def _cone(part: DualRows, F: Array, live: tuple[Any, Any] | None) -> Cone:
+def _cone(
+    part: DualRows,
+    F: Array,
+    live: tuple[Any, Any] | None = None,
+    near: Array | None = None,
+    middle: float = 1.0,
+) -> Cone:
     """The cone of rows that are all of one kind."""
     first = None if live is None else live[0]
     if part.n_train:
         e, (places, labels) = namespace(F).zeros_like(F), part.own
         e[labels, places] = 1.0
-        return Simplex(e * part.caps, e - F, first)
+        return Simplex(e * part.caps, e - F, first, near, middle)
     if part.is_max:
         return Balanced(part.caps, F, part.delta)
     if part.delta == 0.0:
-        return Simplex(0.0 * F + part.caps, -F, first)
-    return Capped(part.caps, F, part.delta, live)
+        return Simplex(0.0 * F + part.caps, -F, first, near, middle)
+    return Capped(part.caps, F, part.delta, live, near, middle)
 
 
 # ---------------------------------------------------------------------------------------------
