@@ -3,56 +3,80 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from musvm.dual._faces import project_rows
 
 from musvm.dual.problem import DualRows, infeasibility
-from musvm.solvers.cones import Capped, Cone, Simplex
+from musvm.solvers.cones import Capped, Simplex
 
-L, n, m = 4, 7, 5
-MIDDLE = st.sampled_from([0.01, 0.3, 1.0])
+L, n, m, DELTA = 4, 7, 5, 0.1
+MIDDLE = st.sampled_from([0.03, 0.1234, 0.3, 1.0])
+# Some roundings of caps up to 2.
+ROUNDED = 1e-14
 
 
-def feasible_alpha(seed: int) -> tuple[DualRows, np.ndarray]:
-    """Rows of both kinds, and a class-major alpha, some of it at its bounds."""
+def drawn(seed: int) -> tuple[DualRows, np.ndarray, np.ndarray]:
+    """Rows of both kinds, a class-major alpha with much at its bounds, and decision values."""
     rng = np.random.default_rng(seed)
-    rows = DualRows(rng.integers(0, L, n), L, rng.uniform(0.5, 2.0, n + m), 0.1)
-    alpha = rng.normal(scale=2.0, size=(L, n + m))
+    rows = DualRows(rng.integers(0, L, n), L, rng.uniform(0.5, 2.0, n + m), DELTA)
+    alpha = rng.normal(scale=4.0, size=(L, n + m))
     project_rows(alpha, rows.y, rows.caps, False)
-    return rows, alpha
+    return rows, alpha, rng.normal(size=alpha.shape)
 
 
-def simplex_of(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> Cone:
+def simplex(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> Simplex:
+    """Of the training rows, with what is at its bound held where two labels remain."""
     bound = np.zeros((L, n))
     bound[rows.y, np.arange(n)] = rows.caps[:n]
-    return Simplex(bound, bound / rows.caps[:n] - F, None, alpha, middle)
+    live = alpha[:, :n] < bound
+    live |= live.sum(axis=0) < 2
+    return Simplex(bound, bound / rows.caps[:n] - F[:, :n], live, alpha[:, :n], middle)
 
 
-def capped_of(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> Cone:
-    return Capped(rows.caps[n:], F, rows.delta, None, alpha, middle)
+def capped(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> Capped:
+    """Of the universum rows, with every p that is at a bound held, and every q that is zero.
+
+    The decision values of labels at c are far behind, as they would be at an optimum.
+    """
+    a, caps = alpha[:, n:], rows.caps[n:]
+    F = np.where(a == caps, F[:, n:] - 10.0, F[:, n:])
+    live = (a > 0.0) & (a < caps), a < 0.0
+    return Capped(caps, F, rows.delta, live, a, middle)
 
 
-@given(st.integers(0, 10**6), MIDDLE, st.sampled_from([1.0, 100.0]))
-def test_the_first_point_is_inside_and_sums_to_zero(seed, middle, scale):
-    rows, alpha = feasible_alpha(seed)
-    F = np.random.default_rng(seed).normal(scale=scale, size=alpha.shape)
-    cones = (
-        simplex_of(rows, alpha[:, :n], F[:, :n], middle),
-        capped_of(rows, alpha[:, n:], F[:, n:], middle),
-    )
+@given(st.integers(0, 10**6), MIDDLE)
+def test_the_first_point_is_inside_and_feasible(seed, middle):
+    rows, alpha, F = drawn(seed)
+    cones = simplex(rows, alpha, F, middle), capped(rows, alpha, F, middle)
     for cone in cones:
         assert all((values > 0.0).all() for values in [*cone.x, *cone.z])
     first = np.hstack([cone.alpha for cone in cones])
-    assert infeasibility(rows, first.T) <= 1e-14
+    assert infeasibility(rows, first.T) <= ROUNDED
 
 
-@pytest.mark.parametrize(("kind", "part"), [(simplex_of, slice(n)), (capped_of, slice(n, None))])
 @given(st.integers(0, 10**6), MIDDLE)
-def test_the_first_point_is_between_the_middle_and_alpha(kind, part, seed, middle):
-    rows, alpha = feasible_alpha(seed)
-    alpha, F = alpha[:, part], np.zeros_like(alpha[:, part])
-    centre = kind(rows, alpha, F, 1.0).alpha
-    between = middle * centre + (1.0 - middle) * alpha
-    np.testing.assert_allclose(kind(rows, alpha, F, middle).alpha, between, atol=1e-14)
+def test_what_is_held_stays_where_it_is(seed, middle):
+    """Also when steps end there and variables are put at their bounds."""
+    rows, alpha, F = drawn(seed)
+    cone, a = capped(rows, alpha, F, middle), alpha[:, n:]
+    at_c = a == rows.caps[n:]
+    np.testing.assert_array_equal(cone.alpha[at_c], a[at_c])
+    cone.linearise()
+    snapped, *_ = cone.snapped(np.ones(m))
+    rests = at_c & ((a > 0.0) & ~at_c | (a < 0.0)).any(axis=0)
+    np.testing.assert_array_equal(snapped[rests], a[rests])
+
+
+@given(st.integers(0, 10**6), MIDDLE)
+def test_the_first_point_is_between_alpha_and_the_middle(seed, middle):
+    """In the middle of a simplex all x are the same; in that of a capped row alpha is zero."""
+    rows, alpha, F = drawn(seed)
+    bound = np.zeros((L, n))
+    bound[rows.y, np.arange(n)] = rows.caps[:n]
+    first = Simplex(bound, bound - F[:, :n], None, alpha[:, :n], middle)
+    equal = bound - rows.caps[:n] / L
+    expected = middle * equal + (1.0 - middle) * alpha[:, :n]
+    np.testing.assert_allclose(first.alpha, expected, atol=ROUNDED)
+    other = Capped(rows.caps[n:], F[:, n:], DELTA, None, alpha[:, n:], middle)
+    np.testing.assert_allclose(other.alpha, (1.0 - middle) * alpha[:, n:], atol=ROUNDED)

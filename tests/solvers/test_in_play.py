@@ -74,8 +74,11 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
     monkeypatch.setattr(in_play, "MORE_WORK", (1.2, 1.2))
     rounds, one = [], in_play._round
     monkeypatch.setattr(in_play, "_round", lambda *args: rounds.append(one(*args)) or rounds[-1])
+    looks, run = [], in_play._run
+    monkeypatch.setattr(in_play, "_run", lambda *args: looks.append(len(rounds)) or run(*args))
     found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
     assert len(rounds) > 1
+    assert looks.count(0) == 1, "the first round goes on though what is held is in its way"
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
 
@@ -93,9 +96,22 @@ def test_steps_go_on_where_nothing_that_is_held_is_in_the_way(delta, monkeypatch
     monkeypatch.setattr(in_play, "_run", lambda *args: looks.append(run(*args)) or looks[-1])
     found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
     assert len(rounds) == 1 < len(looks)
-    assert found.n_rounds == sum(looks)
+    assert found.n_rounds == sum(n_steps for n_steps, _ in looks)
     assert found.converged
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_near_the_optimum_few_steps_are_enough(delta, monkeypatch):
+    problem = smooth_problem(0, delta, 100.0, gamma=1.0)
+    near = solve(problem, tol=1e-2)
+    assert not near.relative_gap < NEAR * 10, "nothing is left to do"
+    found = solve_in_play(problem, Workers(), alpha=near.alpha, tol=NEAR)
+    monkeypatch.setattr(in_play, "LEAST_MIDDLE", 1.0)
+    monkeypatch.setattr(in_play, "MIDDLE", 1.0)
+    from_the_middle = solve_in_play(problem, Workers(), alpha=near.alpha, tol=NEAR)
+    assert found.converged
+    assert found.n_rounds < from_the_middle.n_rounds
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
@@ -180,18 +196,18 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("products", "drifts", "n_steps", "taken_back"),
+    ("products", "drifts", "ends", "taken_back"),
     [
-        ([10.0, 1.0, 0.1], [5.0, 5.0, 0.1], 3, None),  # both must be small
-        ([10.0, 1.0, 0.1, 0.1], [9.0, 0.5, 50.0, 0.0], 3, 2),  # W agrees less than before
-        ([10.0, 9.0, 8.0, 7.0, 6.0], 5 * [0.0], 4, None),  # nothing falls by half in three
-        ([10.0, 9.0, 8.0, 7.0, 6.0], [1e6, 1e5, 1e4, 1e3, 0.1], 5, None),  # but drift does
+        ([10.0, 1.0, 0.1], [5.0, 5.0, 0.1], (3, True), None),  # both must be small
+        ([10.0, 1.0, 0.1, 0.1], [9.0, 0.5, 50.0, 0.0], (3, False), 2),  # W agrees less than before
+        ([10.0, 9.0, 8.0, 7.0, 6.0], 5 * [0.0], (4, False), None),  # nothing falls by half in three
+        ([10.0, 9.0, 8.0, 7.0, 6.0], [1e6, 1e5, 1e4, 1e3, 0.1], (5, False), None),  # but drift does
     ],
 )
-def test_when_steps_end(products, drifts, n_steps, taken_back):
+def test_when_steps_end(products, drifts, ends, taken_back):
     """A step that rounding spoiled is taken back: C multiplies what is between W and alpha."""
     interior = Scripted(products, drifts)
-    assert in_play._run(interior, 0.5, len(products)) == n_steps
+    assert in_play._run(interior, 0.5, len(products)) == ends
     assert interior.taken_back == taken_back
 
 

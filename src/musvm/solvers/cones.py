@@ -320,21 +320,23 @@ class Capped(Cone):
         near: Array | None = None,
         middle: float = 1.0,
     ) -> None:
-        """`live` says which p, and with them u, and which q may change.
+        """`live` says which p, and with them u, and which q may change; others stay as in `near`.
 
-        `middle` is the share of the middle next to `near`.
+        `middle` is the share of the middle next to that.
         """
         xp = namespace(F)
         live_p, live_q = (F == F, F == F) if live is None else live
         top = xp.max(xp.where(live_q, F, -xp.inf), axis=0)
         slope = F + delta - top - FIRST_SLACK
-        # What is held is at c where another label leads it by more than Delta.
-        p = xp.where(live_p, 0.5 * caps + 0.0 * F, xp.where(top - F > delta, caps + 0.0 * F, 0.0))
         of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
-        q = xp.where(live_q, 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0), 0.0)
+        start = 0.0 * F if near is None else near
+        held, start_q = xp.maximum(start, 0.0 * start), xp.maximum(-start, 0.0 * start)
+        p = xp.where(live_p, 0.5 * caps + 0.0 * F, held)
+        q = 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0)
         if near is not None:
-            p = middle * p + (1.0 - middle) * xp.maximum(near, 0.0 * near)
-            q = middle * q + (1.0 - middle) * xp.maximum(-near, 0.0 * near)
+            p = xp.where(live_p, middle * p + (1.0 - middle) * held, held)
+            q = middle * q + (1.0 - middle) * start_q
+        q = xp.where(live_q, q, 0.0)
         self.caps, self.live = caps, None if live is None else [of_p, of_p, of_q]
         self.alpha = p - q
         self.x = [p + HELD, caps - p + HELD, q + HELD]

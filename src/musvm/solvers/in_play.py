@@ -4,9 +4,10 @@ Where the Gram matrix has a high rank, the equations of `interior.py` in the wei
 r (L - 1). But with a large C most rows are settled: they stay at a corner of their set, because one
 label leads by far. Each round takes the variables that are not at a bound, or whose multiplier says
 that they might soon leave theirs, for as much work as a step may cost, and solves the problem in
-these by interior points while all others are held. Few rounds find the right variables. Newton
-steps on faces (`gram.py`), which crawl on wrong ones, are tried once the gap is small, and where a
-round gets nowhere.
+these by interior points while all others are held. It begins between alpha and the middle of every
+row, and goes on as long as what is left of the gap is not due to what is held. Few rounds find the
+right variables. Newton steps on faces (`gram.py`), which crawl on wrong ones, are tried once the
+gap is small, and where a round gets nowhere.
 
 The equations are those of the same Newton step in alpha (Woodbury): in the directions
 e_l - e_k of the live labels l of a row, k the one with the largest theta,
@@ -49,8 +50,8 @@ from musvm.solvers.interior import (
 # What a step may cost: this, or so many times what it costs with the free variables alone, the
 # first while that is no more than ENOUGH_WORK.
 LEAST_WORK, MORE_WORK, ENOUGH_WORK = 1e9, (2.0, 1.2), 4e9
-# Where steps begin: with this share of the middle of every row next to alpha, less where the
-# relative gap is small.
+# Where steps begin: the share of the middle of every row next to alpha is the first of these times
+# the relative gap, no more than that and no less than the second.
 MIDDLE, LEAST_MIDDLE = 0.3, 0.03
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
@@ -267,19 +268,25 @@ def solve_in_play(
     return replace(best, n_rounds=len(history), history=history)
 
 
-class _Part(NamedTuple):
-    """What a round may change: some rows of a problem, from a start, by interior points."""
+class _RowsInPlay(NamedTuple):
+    """The rows in play of a round, and what changes them; all others stay as in `start`."""
 
     problem: DualProblem
     start: DualSolution
     points: IntArray
     interior: Interior
     work_of_a_step: float
+    tol: float
 
     @classmethod
-    def in_play(
-        cls, problem: DualProblem, team: Workers, start: DualSolution, most_work: float
-    ) -> _Part | None:
+    def of(
+        cls,
+        problem: DualProblem,
+        team: Workers,
+        start: DualSolution,
+        tol: float,
+        most_work: float,
+    ) -> _RowsInPlay | None:
         """None if nothing is in play, or too much."""
         alpha, F = np.ascontiguousarray(start.alpha.T), np.ascontiguousarray(start.decision.T)
         variables = Variables.of(problem.rows, alpha, F)
@@ -297,23 +304,23 @@ class _Part(NamedTuple):
             return None
         live = live[0][:, points], live[1][:, points]
         old = np.ascontiguousarray(alpha[:, points])
-        middle = min(max(MIDDLE * start.relative_gap, LEAST_MIDDLE), MIDDLE)
+        middle = float(np.clip(MIDDLE * start.relative_gap, LEAST_MIDDLE, MIDDLE))
         restriction = Restriction(F[:, points] - old @ part.gram, old, old @ Z, middle, live)
         equations = EquationsInPlay(part.gram, Z, _labels(live), team)
         interior = Interior(Z, part.rows, team, restriction, equations)
-        return cls(problem, start, points, interior, work_of_a_step)
+        return cls(problem, start, points, interior, work_of_a_step, tol)
 
-    def merged(self, values: FloatArray, tol: float) -> DualSolution:
+    def merged(self, values: FloatArray) -> DualSolution:
         """The solution with these values, (L, R), of the rows in play."""
         alpha = self.start.alpha.copy()
         alpha[self.points] = values.T
-        return solution_of(self.problem, alpha, tol=tol)
+        return solution_of(self.problem, alpha, tol=self.tol)
 
-    def snapped(self, tol: float) -> list[DualSolution]:
+    def snapped(self) -> list[DualSolution]:
         """Sparse solutions, the sparsest first, up to one that has converged."""
         found: list[DualSolution] = []
         for eagerness in EAGERNESS:
-            found.append(self.merged(self.interior.snapped(eagerness), tol))
+            found.append(self.merged(self.interior.snapped(eagerness)))
             if found[-1].converged:
                 break
         return found
@@ -345,22 +352,24 @@ def _round(
     Where the gap that is left is not due to what is held, steps go on for a smaller one: another
     round would take as many again to come as far.
     """
-    part = _Part.in_play(problem, team, start, most_work)
-    if part is None:
+    in_play = _RowsInPlay.of(problem, team, start, tol, most_work)
+    if in_play is None:
         return None
-    allowed, n_steps = _allowed(start, problem.rows, tol), 0
+    allowed, n_steps, best = _allowed(start, problem.rows, tol), 0, start
     most_steps = min(MAX_STEPS, most_steps)
     while True:
-        n_steps += _run(part.interior, allowed, most_steps - n_steps)
-        work = n_steps * part.work_of_a_step
-        found = part.snapped(tol)
+        n_more, got_there = _run(in_play.interior, allowed, most_steps - n_steps)
+        n_steps += n_more
+        work = n_steps * in_play.work_of_a_step
+        found = in_play.snapped()
         if found[-1].converged:
             return _Round(found[-1], found[-1], True, n_steps, work)
-        inside = part.merged(part.interior.feasible(), tol)
-        best = _sparsest_good(start, [*found, inside])
+        inside = in_play.merged(in_play.interior.feasible())
+        best = _sparsest_good(best, [*found, inside])
         before, allowed = allowed, _allowed(best, problem.rows, tol)
         is_due_to_others = inside.gap > DUE_TO_OTHERS * before
-        if is_due_to_others or 2.0 * allowed > before or n_steps >= most_steps:
+        may_go_on = got_there and not best.converged and n_steps < most_steps
+        if not may_go_on or is_due_to_others or 2.0 * allowed > before:
             break
     got_somewhere = _merit(start) - _merit(best) > SOMEWHERE * start.gap
     return _Round(best, found[0], got_somewhere, n_steps, work)
@@ -388,10 +397,11 @@ def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     return max(PART_OF_GAP * tol * of_start, EARLY * start.gap)
 
 
-def _run(interior: Interior, allowed: float, most_steps: int) -> int:
+def _run(interior: Interior, allowed: float, most_steps: int) -> tuple[int, bool]:
     """Steps until products are small enough and W agrees with alpha, or they fall no more.
 
-    A step after which W agrees less is taken back: rounding has spoiled its equations.
+    How many there were, and whether both are as small as they may be. A step after which W agrees
+    less is taken back: rounding has spoiled its equations.
     """
     left, drift = [np.inf], np.inf
     while len(left) <= most_steps:
@@ -401,10 +411,10 @@ def _run(interior: Interior, allowed: float, most_steps: int) -> int:
         drift = interior.gap_by_drift()
         left.append(max(products, drift))
         if left[-1] <= allowed:
-            break
+            return len(left) - 1, True
         if drift > max(drift_before, products):
             interior.take_back(before)
             break
         if left[-1] > 0.5 * left[-1 - STALLED :][0]:
             break
-    return len(left) - 1
+    return len(left) - 1, False

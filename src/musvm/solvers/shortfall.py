@@ -29,12 +29,14 @@ def shortfall(
     """
     relative, hidden, rounds = solution.relative_gap, solution.hidden_gap, solution.n_rounds
     reached = f"at a relative duality gap of {relative:.1e}, above tol={tol:g}"
+    more_remedies = ", scale the features, or loosen tol"
     if math.isinf(relative):
         reached = "with an objective that is not below that of zero weights"
+        more_remedies = " or scale the features"
     stopped = f"The solver stopped after {rounds} round{'s' * (rounds != 1)} {reached}"
     if relative > tol >= hidden:
         remedy = "raise max_iter" if rounds >= max_iter else "try another solver"
-        return f"{stopped}: {remedy}, scale the features, or loosen tol."
+        return f"{stopped}: {remedy}{more_remedies}."
     found = f"{stopped}; more rounds would not help, since"
     if relative <= tol:
         found = f"The relative duality gap of {relative:.1e} seems to meet tol={tol:g}, but"
