@@ -599,11 +599,13 @@ arrays, or a callable, default=None
 
     def _report(self, solution: DualSolution, diagonal: FloatArray | None) -> None:
         """Say how well the problem was solved, with k(x, x) where it is known."""
-        rounds = solution.n_rounds
+        rounds, relative = solution.n_rounds, solution.relative_gap
         if self.verbose:
+            reached = f"relative duality gap {relative:.1e}"
             print(
                 f"[UniversumSVC] {rounds} round{'s' * (rounds != 1)}, "
-                f"objective {solution.primal:.6g}, relative duality gap {solution.relative_gap:.1e}"
+                f"objective {solution.primal:.6g}, "
+                f"{'not below that of zero weights' if np.isinf(relative) else reached}"
             )
         if not solution.converged:
             message = shortfall(
@@ -611,7 +613,7 @@ arrays, or a callable, default=None
                 tol=self.tol,
                 max_iter=self.max_iter,
                 largest=None if diagonal is None else float(np.abs(diagonal).max()),
-                precomputed=self.kernel == "precomputed",
+                kernel=self.kernel,
             )
             warn_user(message, ConvergenceWarning)
 

@@ -9,14 +9,14 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.shortfall import shortfall
 
 
-def stopped(relative_gap: float, n_rounds: int) -> str:
+def stopped(relative_gap: float, n_rounds: int, hidden_gap: float = 0.0, **more: object) -> str:
     """What is said of a solution that stopped with this gap."""
     nothing = np.zeros((1, 2))
     solution = DualSolution(
         primal=1.0, gap=1.0, relative_gap=relative_gap, n_rounds=n_rounds, converged=False,
-        alpha=nothing, decision=nothing,
+        alpha=nothing, decision=nothing, hidden_gap=hidden_gap,
     )  # fmt: skip
-    return shortfall(solution, tol=1e-4, max_iter=n_rounds, largest=None)
+    return shortfall(solution, tol=1e-4, max_iter=n_rounds, largest=None, **more)
 
 
 @pytest.mark.parametrize(("n_rounds", "words"), [(1, "after 1 round at"), (2, "after 2 rounds at")])
@@ -32,3 +32,17 @@ def test_a_model_that_gains_nothing_has_no_relative_gap():
     assert sentence.endswith(
         "not below that of zero weights: raise max_iter or scale the features."
     )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "advice"),
+    [
+        ("linear", "centre and scale the features, lower C, or loosen tol."),
+        ("precomputed", "scale the matrix, lower C, or loosen tol."),
+        ("rbf", "lower C or loosen tol."),  # it does not see offsets, and k(x, x) is always 1
+        (np.dot, "centre and scale the features, lower C, or loosen tol."),
+    ],
+)
+def test_advice_against_rounding_fits_the_kernel(kernel, advice):
+    sentence = stopped(0.5, 3, hidden_gap=2.34e-4, kernel=kernel)
+    assert sentence.endswith(f"may hide a gap of 2.3e-04: {advice}")

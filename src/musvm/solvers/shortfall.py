@@ -8,6 +8,7 @@ before: what it computes with, a factor of the kernel matrix for one, has no mor
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from musvm.dual.solution import DualSolution
 
@@ -21,11 +22,11 @@ def shortfall(
     tol: float,
     max_iter: int,
     largest: float | None,
-    precomputed: bool = False,
+    kernel: Any = None,
 ) -> str:
     """The sentence for a solution that is not known to be within `tol`.
 
-    `largest` is the largest k(x, x), where that is known.
+    `largest` is the largest k(x, x), where that is known, and `kernel` what the kernel is called.
     """
     relative, hidden, rounds = solution.relative_gap, solution.hidden_gap, solution.n_rounds
     reached = f"at a relative duality gap of {relative:.1e}, above tol={tol:g}"
@@ -41,9 +42,11 @@ def shortfall(
     if relative <= tol:
         found = f"The relative duality gap of {relative:.1e} seems to meet tol={tol:g}, but"
         hidden += relative
-    remedy = "scale the matrix" if precomputed else "centre and scale the features"
+    remedy = {"precomputed": "scale the matrix, ", "rbf": ""}.get(
+        kernel if isinstance(kernel, str) else "", "centre and scale the features, "
+    )
     values = "kernel values" if largest is None else f"kernel values of up to {largest:.0e}"
     return (
-        f"{found} {values} leave {BY_ROUNDING} that may hide a gap of {hidden:.0e}: {remedy}, "
-        "lower C, or loosen tol."
+        f"{found} {values} leave {BY_ROUNDING} that may hide a gap of {hidden:.1e}: {remedy}"
+        f"lower C{',' * bool(remedy)} or loosen tol."
     )
