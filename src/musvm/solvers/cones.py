@@ -329,13 +329,14 @@ class Capped(Cone):
         top = xp.max(xp.where(live_q, F, -xp.inf), axis=0)
         slope = F + delta - top - FIRST_SLACK
         of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
-        start = 0.0 * F if near is None else near
-        held, start_q = xp.maximum(start, 0.0 * start), xp.maximum(-start, 0.0 * start)
-        p = xp.where(live_p, 0.5 * caps + 0.0 * F, held)
+        known = 0.0 * F if near is None else near
+        p_near, q_near = xp.maximum(known, 0.0 * known), xp.maximum(-known, 0.0 * known)
+        p = xp.where(live_p, 0.5 * caps + 0.0 * F, p_near)
         q = 0.0 * F + xp.sum(p, axis=0) / xp.sum(of_q, axis=0)
         if near is not None:
-            p = xp.where(live_p, middle * p + (1.0 - middle) * held, held)
-            q = middle * q + (1.0 - middle) * start_q
+            # Not of what is held: a cap mixed with itself is not the cap, to the last digit.
+            p = xp.where(live_p, middle * p + (1.0 - middle) * p_near, p_near)
+            q = middle * q + (1.0 - middle) * q_near
         q = xp.where(live_q, q, 0.0)
         self.caps, self.live = caps, None if live is None else [of_p, of_p, of_q]
         self.alpha = p - q
