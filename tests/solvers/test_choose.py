@@ -278,6 +278,31 @@ def test_few_columns_take_descent_where_that_is_quick_and_interior_points_elsewh
     assert [name for name, called in calls.items() if called] == expected
 
 
+@pytest.mark.parametrize(
+    ("n", "gives_up", "expected"),
+    [
+        (300, False, ["solve_interior"]),
+        (4400, False, ["solve_proximal"]),
+        (4400, True, ["solve_proximal", "solve_interior"]),
+    ],
+)
+def test_many_points_of_few_columns_take_proximal_points_before_interior_ones(
+    n, gives_up, expected, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, n)
+    X = rng.normal(size=(3, 4))[y] + rng.normal(size=(n, 4))
+    called = {name: starts_of(monkeypatch, paths, name) for name in expected}
+    if gives_up:
+        monkeypatch.setattr("musvm.solvers.proximal.MOST_STEPS", 1)
+    else:
+        unwanted = {"solve_proximal", "solve_interior"} - set(expected)
+        called |= {name: starts_of(monkeypatch, paths, name) for name in unwanted}
+    model = UniversumSVC(10.0, kernel="linear", delta=0.1)
+    assert model.fit(X, y, universum=rng.normal(size=(n // 10, 4))).converged_
+    assert [name for name, starts in called.items() if starts] == expected
+
+
 def test_a_gram_matrix_of_low_rank_is_recognised():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(40, 3))

@@ -51,9 +51,10 @@ cdef void simplex(
     """mass_l = max(sign v_l - lambda, 0) / q with sum_l mass_l = cap (Michelot: finite).
 
     Everything is relative to the largest sign v_l, whose mass is never 0, so that a cap far
-    below the rounding of v still comes out right.
+    below the rounding of v still comes out right. That mass is the cap at most, which bounds
+    lambda from below: where one label leads by far, no other is looked at twice.
     """
-    cdef double top = -INFINITY, threshold = -INFINITY, previous, s
+    cdef double top = -INFINITY, threshold = -q * cap if q * cap > 0.0 else -INFINITY, previous, s
     cdef Py_ssize_t l, count
     for l in range(L):
         top = fmax(top, sign * v[l])
@@ -112,6 +113,8 @@ cdef void training_block(
         if s / count <= rise:
             break
         rise = s / count
+        if rise > q * cap:
+            break
     if rise > q * cap:
         # The own label is at its cap, and the others share it out.
         simplex(b, L, 1.0, q, cap, a)
@@ -142,17 +145,19 @@ cdef void universum_sum(
     # the others give, so the depth is at most (L - 1) q cap and keeps its digits when that is far
     # below the rounding of b.
     cdef double top = b[0], spread = 0.0, low = 0.0, high, depth, h, slope, z, step
-    cdef Py_ssize_t l, iteration
+    cdef Py_ssize_t l, iteration, n_beyond = 0
     for l in range(1, L):
         top = fmax(top, b[l])
     for l in range(L):
         spread = fmax(spread, top - b[l])
+        n_beyond += top - b[l] > delta
     if spread <= delta:
         for l in range(L):
             a[l] = 0.0
         return
     high = fmin(spread, (L - 1) * q * cap)
-    depth = 0.5 * high
+    # Where caps are small, all that lead by more than delta are at theirs.
+    depth = fmin(n_beyond * q * cap, high) if high < spread else 0.5 * high
     for iteration in range(MAX_NEWTON):
         h = 0.0
         slope = 0.0

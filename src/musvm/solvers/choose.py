@@ -6,11 +6,15 @@
                   of very many points only some, the candidates (`growing.py`)
     linear        weights in place of kernels, one pass over a point per move (`linear.py`)
     interior      few columns Z with K = Z Z', any C (`interior.py`)
+    proximal      the same for many more points than that has equations (`proximal.py`); no name of
+                  `solver`, since it is not for everything
 
 "auto" weighs costs. With r columns, L classes and E = r (L - 1) equations the interior-point method
 costs what `by_turns.interior_work` says, whatever C is. All other paths take the more rounds the
 larger C k(x, x) is: they are tried where that is small, for as many rounds as cost less than the
 interior-point method and as long as their rate says that these are enough, and where E is large.
+Of very many points next to none are free at the optimum: proximal points weigh these alone, and
+interior points take over where they do not get there.
 Of these, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is
 small; beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at
 the same relative duality gap, and all certify it with decision values computed in doubles. Points
@@ -67,6 +71,7 @@ from musvm.solvers.gram import solve
 from musvm.solvers.growing import Start, by_working_sets, solve_growing
 from musvm.solvers.interior import solve_interior
 from musvm.solvers.linear import Points, solve_linear
+from musvm.solvers.proximal import solve_proximal
 from musvm.solvers.rounds import RATED
 from musvm.solvers.working_set import solve_by_working_sets
 
@@ -88,6 +93,9 @@ TRIAL_RATED = 4
 # An RBF kernel so narrow that some of the points, in the mean, are strangers to each other makes
 # support vectors of all of them: nothing is left for working sets to gain.
 N_NEIGHBOURS, STRANGERS = 200, 0.005
+# Where so many points, and so many for an equation of interior points, are given, proximal points
+# are several times as fast; they get so many steps to prove it.
+TALL, TALL_PER_EQUATION, PROXIMAL_STEPS = 4000, 20, 150
 # On a GPU interior points take a linear kernel of up to so many columns.
 MOST_COLUMNS_THERE = 2000
 # From so many points on, few of them at a time meet their kernel.
@@ -399,8 +407,8 @@ def _solve_interior(
     options: dict[str, Any],
     order: dict[str, Any],
 ) -> DualSolution:
-    """By interior points; descent may try first, and Newton steps finish what rounding left."""
-    dual = problem.dual
+    """By interior points, before which others may try; Newton steps finish what rounding left."""
+    dual, L = problem.dual, problem.dual.n_classes
     if problem.kernel.name != "linear":
         with_gram = problem.with_gram()
         Z = pivoted_cholesky(with_gram.gram)
@@ -419,25 +427,26 @@ def _solve_interior(
     squares = points.squared_norms()
     require_finite(squares)
     attempts = Attempts(**options)
-    # Interior points begin from nothing: they must be left with enough rounds, or half of them.
-    left = attempts.rounds_left
-    wanted = easy_rounds(dual, squares, problem.X.shape[1])
-    trial = min(wanted, max(left // 2, left - MOST_STEPS))
+    trial = _trial(attempts, easy_rounds(dual, squares, problem.X.shape[1]))
     if may_try and trial > 0:
         attempts.add_anew(
             solve_linear, problem.X, problem.rows, dual, team, at_most=trial, rated=RATED, **order
         )
     if not attempts.is_over:
-        attempts.add_anew(
-            solve_interior,
-            principal_factor(problem.X, problem.rows),
-            dual,
-            lambda alpha: points.decision_values(points.weights(alpha), dual.n_classes),
-            team,
-        )
+        Z = principal_factor(problem.X, problem.rows)
+        given = Z, dual, lambda alpha: points.decision_values(points.weights(alpha), L), team
+        if may_try and is_tall(len(Z), Z.shape[1], L):
+            attempts.add_anew(solve_proximal, *given, at_most=_trial(attempts, PROXIMAL_STEPS))
+        attempts.add_anew(solve_interior, *given)
     if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
         finish(attempts, problem.with_gram(), order)
     return attempts.best
+
+
+def _trial(attempts: Attempts, wanted: int) -> int:
+    """Rounds before interior points, which begin from nothing: they are left enough, or half."""
+    left = attempts.rounds_left
+    return min(wanted, max(left // 2, left - MOST_STEPS))
 
 
 def _solve_interior_there(
@@ -481,9 +490,17 @@ def easy_rounds(rows: DualRows, squares: FloatArray, n_columns: int) -> int:
     if is_easy(rows, squares):
         return EASY_ROUNDS
     equations = n_columns * (rows.n_classes - 1)
-    if size <= LESS_EASY and rows.n_train == rows.n_points and equations >= MANY_EQUATIONS:
+    is_less_easy = size <= LESS_EASY and rows.n_train == rows.n_points
+    is_wide = not is_tall(rows.n_points, n_columns, rows.n_classes)
+    if is_less_easy and is_wide and equations >= MANY_EQUATIONS:
         return equations // EQUATIONS_PER_ROUND
     return 0
+
+
+def is_tall(n_points: int, n_columns: int, n_classes: int) -> bool:
+    """Whether points are so many that few of them are free at the optimum."""
+    equations = n_columns * (n_classes - 1)
+    return n_points >= max(TALL, TALL_PER_EQUATION * equations)
 
 
 def _with_constant_column(problem: PointProblem) -> PointProblem:
