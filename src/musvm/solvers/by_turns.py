@@ -186,14 +186,6 @@ class InteriorCost:
         """As far as some of the points tell: all of them need as many columns at least."""
         return self._work_with(self.factor_of_sample)
 
-    @property
-    def expected(self) -> float:
-        """`work`, without a factor of all points where some tell that it has as many columns."""
-        rows = self.problem.rows
-        if self.last_pivot >= WELL_CONDITIONED:
-            return interior_work(rows.n_points, rows.n_points, rows.n_classes)
-        return self.work
-
     def _work_with(self, factor: FloatArray | None) -> float:
         if factor is None:
             return np.inf
@@ -225,7 +217,7 @@ def patience_for(
         if cost.problem.n_points > FEW_POINTS:
             return True
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)
-        return work <= share * cost.at_least or work <= share * cost.expected
+        return work <= share * cost.at_least or work <= share * cost.work
 
     return may_go_on
 
