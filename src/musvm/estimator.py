@@ -316,7 +316,7 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
         Unless rounding is in the way, it stops at a tenth of that gain times `tol`.
 
     max_iter : int, default=1000
-        Largest number of rounds of the solver, or of steps of the interior-point method.
+        Largest number of rounds of the solver, or of steps of interior or proximal points.
 
     random_state : int, RandomState instance or None, default=None
         Order in which the solver visits the points. None is a fixed order as well.

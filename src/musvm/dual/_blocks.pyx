@@ -156,8 +156,8 @@ cdef void universum_sum(
             a[l] = 0.0
         return
     high = fmin(spread, (L - 1) * q * cap)
-    # Where caps are small, all that lead by more than delta are at theirs.
-    depth = fmin(n_beyond * q * cap, high) if high < spread else 0.5 * high
+    # Where caps are small, labels whose b is below the top by more than delta are at theirs.
+    depth = n_beyond * q * cap if high < spread else 0.5 * high
     for iteration in range(MAX_NEWTON):
         h = 0.0
         slope = 0.0

@@ -14,7 +14,7 @@ Arrays are row-major, (M, L).
 
 from libc.stdlib cimport free, malloc
 
-from musvm.dual._blocks cimport row_block
+from musvm.dual._blocks cimport at_bound, row_block
 
 
 cdef inline bint is_free(
@@ -42,7 +42,7 @@ cdef bint find_groups(
     if own < 0 and is_max:
         for l in range(L):
             mass += a[l] if a[l] > 0.0 else 0.0
-        full = mass >= cap * (1.0 - 1e-12)
+        full = mass >= cap - at_bound(cap, cap)
     for l in range(L):
         codes[l] = 0
         if is_free(a[l], l == own, own >= 0, cap, delta, is_max, full):

@@ -13,14 +13,14 @@
 costs what `by_turns.interior_work` says, whatever C is. All other paths take the more rounds the
 larger C k(x, x) is: they are tried where that is small, for as many rounds as cost less than the
 interior-point method and as long as their rate says that these are enough, and where E is large.
-Of very many points next to none are free at the optimum: proximal points weigh these alone, and
-interior points take over where they do not get there.
-Of these, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win and its matrix is
-small; beyond, "linear" for the linear kernel and "working-set" for all others. All of them stop at
-the same relative duality gap, and all certify it with decision values computed in doubles. Points
-that are read piece by piece go by candidates, whose problem is solved on the path of its size.
-Points of a linear kernel that are on a GPU, and too many for the Gram matrix, meet interior points
-there (`backends/torch_interior.py`): a step of 7,000 equations of 60,000 points takes a tenth of a
+Of the other paths, "gram" is taken up to GRAM_LIMIT points, where its Newton steps win and its
+matrix is small; beyond, "linear" for the linear kernel and "working-set" for all others. All of
+them stop at the same relative duality gap, and all certify it with decision values computed in
+doubles. Of very many points next to none are free at the optimum: before interior points, which
+begin anew where these do not get there, proximal points weigh those alone. Points that are read
+piece by piece go by candidates, whose problem is solved on the path of its size. Points of a linear
+kernel that are on a GPU, and too many for the Gram matrix, meet interior points there
+(`backends/torch_interior.py`): a step of 7,000 equations of 60,000 points takes a tenth of a
 second.
 
 A path that does not get there hands its alpha on. Working sets try first from TRIAL_POINTS points
@@ -435,8 +435,9 @@ def _solve_interior(
     if not attempts.is_over:
         Z = principal_factor(problem.X, problem.rows)
         given = Z, dual, lambda alpha: points.decision_values(points.weights(alpha), L), team
-        if may_try and is_tall(len(Z), Z.shape[1], L):
-            attempts.add_anew(solve_proximal, *given, at_most=_trial(attempts, PROXIMAL_STEPS))
+        trial = _trial(attempts, PROXIMAL_STEPS)
+        if may_try and trial > 0 and is_tall(len(Z), Z.shape[1], L):
+            attempts.add_anew(solve_proximal, *given, at_most=trial)
         attempts.add_anew(solve_interior, *given)
     if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
         finish(attempts, problem.with_gram(), order)

@@ -229,14 +229,7 @@ class Equations:
     def _by_products(self, pieces: list[Piece]) -> FloatArray:
         """For few columns: the products z_a z_b, a <= b, times the weights of all pairs."""
         r, n_pairs = self.r, len(self._pairs[0])
-        sums: list[Any] = [None] * len(pieces)
-
-        def compute(which: slice) -> None:
-            for k in range(which.start, which.stop):
-                sums[k] = _weighted_products(pieces[k], n_pairs)
-
-        self.workers.each(len(pieces), compute, 1)
-        packed = sum(sums)
+        packed = sum(self.workers.map(lambda p: _weighted_products(p, n_pairs), pieces))
         order = np.zeros((r, r), dtype=np.intp)
         order[np.triu_indices(r)] = np.arange(r * (r + 1) // 2)
         order = np.maximum(order, order.T)
@@ -378,15 +371,7 @@ class Interior:
 
     def _map(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> list[Any]:
         """A function of all pieces, or what stands for them, on several threads, in their order."""
-        of = self.pieces if of is None else of
-        found: list[Any] = [None] * len(of)
-
-        def compute(which: slice) -> None:
-            for k in range(which.start, which.stop):
-                found[k] = function(of[k])
-
-        self.workers.each(len(found), compute, 1)
-        return found
+        return self.workers.map(function, self.pieces if of is None else of)
 
     def _sum(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> Any:
         return sum(self._map(function, of))

@@ -7,8 +7,9 @@ equations, r (L - 1). Here only free ones count. With a centre alpha_0 and lengt
     alpha_1 = argmin D(alpha) + sum_i ||alpha_i - alpha_0i||^2 / (2 s_i)
 
 lowers D, and does so again from there; as D is piecewise quadratic, few of these *stages* get to
-the optimum. A stage is a problem without constraints in the weights W, (L, r): the rows of alpha
-follow from decision values F = Z W one by one (`_proximal.pyx`), as a(W), and W must agree,
+the optimum. A stage is a problem without constraints in the weights W (in the code class-major,
+(L, r)): rows of alpha follow from decision values F = Z W one by one (`_proximal.pyx`), as a(W),
+and W must agree,
 
     W = Z' a(W),
 
@@ -24,7 +25,8 @@ takes: next to no curvature is left. So s grows as long as more variables are fr
 equations and steps are few. W begins as the weights of a sample of the rows.
 
 All entries of alpha that are at a bound are exactly there, and what counts is certified from alpha
-alone.
+alone. `benchmarks/tall.py` has the times; the constants were chosen on other problems, where none
+of them matters much.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from musvm._input.tensors import BoolArray, FloatArray
+from musvm._input.tensors import BoolArray, FloatArray, namespace
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
@@ -52,16 +54,16 @@ FIRST_LENGTH, LONGER = 3.0, 4.0
 FREE_PER_EQUATION, FEW_STEPS, NEXT_TO_NONE = 2.0, 8, 1
 # A stage ends where W and Z' alpha differ by this share of how far alpha has moved.
 LOOSE = 0.2
-# A step ends where the slope along it has fallen to this share; the shares of what is left between
-# two ends that are tried, at the least and at the most; trials.
+# A step ends where the slope along it has fallen to this share. Between two ends no less than the
+# second of these shares of what is left is tried, nor more than 1 less that; so many trials.
 FLAT, LEAST_SHARE, MAX_TRIALS = 0.5, 0.1, 12
 
 
 # Steps of a stage: with more of them, interior points are the better way.
 MOST_STEPS = 30
 # W begins as the weights of one row in so many, where these are at least as many times as many as
-# equations, to a relative gap of so much.
-ONE_IN, ROWS_PER_EQUATION, GAP_OF_SAMPLE = 10, 4.0, 0.1
+# equations, to a relative gap of so much or for so many steps.
+ONE_IN, ROWS_PER_EQUATION, GAP_OF_SAMPLE, MOST_STEPS_OF_SAMPLE = 10, 4.0, 0.1, 60
 
 
 class _Groups:
@@ -71,7 +73,7 @@ class _Groups:
         self._codes, self._lengths = np.ascontiguousarray(codes.T), lengths
 
     def graph(self) -> list[FloatArray]:
-        n_groups = max(int(self._codes.max(initial=1)), 1)
+        n_groups = int(self._codes.max(initial=1))
         return [self._factor(self._codes == 1 + k) for k in range(n_groups)]
 
     def _factor(self, members: BoolArray) -> FloatArray:
@@ -101,8 +103,11 @@ class Proximal:
         self.Z, self.rows, self.team = Z, rows, team
         self.equations = Equations(Z.shape[1], L, team)
         self.W = np.zeros((L, Z.shape[1]))
-        self.F, self._dF, self.alpha, self.centre = np.zeros((4, M, L))
-        self._t = 0.0
+        # Each by itself: a solution holds on to alpha alone.
+        self.F, self._dF, self.alpha, self.centre = (np.zeros((M, L)) for _ in range(4))
+        self._t = self.moved = 0.0
+        self.own_weights = self.W
+        self._pieces = [slice(k, min(k + PIECE, M)) for k in range(0, M, PIECE)]
         self.codes, self._is_active = np.zeros((M, L), np.int8), np.zeros(M, np.int8)
         self.length = FIRST_LENGTH
 
@@ -120,14 +125,7 @@ class Proximal:
 
     def _over_pieces(self, function: Callable[[slice], Any]) -> list[Any]:
         """Of every piece of the rows, in their order."""
-        starts = range(0, len(self.Z), PIECE)
-        found: list[Any] = [None] * len(starts)
-
-        def compute(piece: slice) -> None:
-            found[piece.start // PIECE] = function(piece)
-
-        self.team.each(len(self.Z), compute, PIECE)
-        return found
+        return self.team.map(function, self._pieces)
 
     def _respond(self, dW: FloatArray | None = None) -> float:
         """Let alpha follow from where the step is, or from the end of a new one, dW.
@@ -168,15 +166,21 @@ class Proximal:
         for n_steps in range(most_steps):
             if np.linalg.norm(self.own_weights - self.W) <= LOOSE * self.moved:
                 return n_steps
-            self.step()
+            if not self.step():
+                return n_steps + 1
         return most_steps
 
-    def step(self) -> None:
-        """One Newton step, or the part of it after which the slope is flat."""
+    def step(self) -> bool:
+        """One Newton step, or the part of it after which the slope is flat.
+
+        False where it leads nowhere: rounding is all that is left.
+        """
         self.equations.factorise(self._active())
         dW = self.equations.solve(self.own_weights - self.W)
         along_W, square = float(np.vdot(self.W, dW)), float(np.vdot(dW, dW))
-        first = along_W - float(np.vdot(self.own_weights, dW))
+        first = float(np.vdot(self.W - self.own_weights, dW))
+        if not first < 0.0:
+            return False
         low, high = (0.0, first), (1.0, np.inf)
         along_alpha = self._respond(dW)
         for _ in range(MAX_TRIALS):
@@ -191,6 +195,7 @@ class Proximal:
             along_alpha = self._respond()
         self.W = self.W + self._t * dW
         self._weigh()
+        return True
 
     def _active(self) -> list[Any]:
         active = np.flatnonzero(self._is_active)
@@ -232,6 +237,13 @@ class _Run:
     def __init__(self, state: Proximal, callback: Callable[[int, float], None] | None) -> None:
         self.state, self.callback = state, callback
         self.history: list[float] = []
+        self.gaps: list[float] = []
+
+    @property
+    def alpha(self) -> FloatArray:
+        """That of the last stage, or the one before it if that is better."""
+        is_worse = len(self.gaps) > 1 and self.gaps[-1] > self.gaps[-2]
+        return self.state.centre if is_worse else self.state.alpha
 
     def until(self, tol: float, max_iter: int) -> None:
         """Or until there were so many steps, or a stage takes too many of them."""
@@ -239,6 +251,7 @@ class _Run:
         while len(self.history) < max_iter:
             n_steps = state.stage(min(MOST_STEPS, max_iter - len(self.history)))
             gap = state.relative_gap()
+            self.gaps.append(gap)
             self.history += max(n_steps, 1) * [gap]
             if self.callback is not None:
                 self.callback(len(self.history), gap)
@@ -268,7 +281,7 @@ def solve_proximal(
     decision_values : alpha, (M, L), to K alpha with the kernel itself
     team : threads for pieces of rows
     tol : stop at this relative gap (`relative_gap`)
-    max_iter : the largest number of Newton steps, at least 1
+    max_iter : the largest number of Newton steps, at least 1; those of the sample do not count
     callback : called with the number of steps done and the relative gap after each stage
 
     Returns
@@ -280,14 +293,13 @@ def solve_proximal(
     sample = _sample(Z, rows, state.equations.size)
     if sample is not None:
         of_sample = _Run(Proximal(*sample, team), None)
-        of_sample.until(GAP_OF_SAMPLE, max_iter)
+        of_sample.until(GAP_OF_SAMPLE, MOST_STEPS_OF_SAMPLE)
         state.begin_near(of_sample.state)
     run = _Run(state, callback)
     run.until(tol, max_iter)
-    squares = np.vecdot(Z, Z)
     return DualSolution.certified(
-        rows, state.alpha, decision_values(state.alpha), tol=tol, history=run.history,
-        diagonal=squares,
+        rows, run.alpha, decision_values(run.alpha), tol=tol, history=run.history,
+        diagonal=namespace(Z).vecdot(Z, Z),
     )  # fmt: skip
 
 
