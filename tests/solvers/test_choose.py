@@ -307,12 +307,15 @@ def test_many_points_of_few_columns_take_proximal_points_before_interior_ones(
 
 
 @pytest.mark.filterwarnings("ignore:The solver stopped")
-def test_a_single_step_on_many_points_is_better_than_none():
+@pytest.mark.parametrize("settings", [{"max_iter": 1}, {"max_iter": 30}, {"tol": 1e-8}])
+def test_few_rounds_and_small_tolerances_are_left_to_interior_points(settings, monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 4400)
     X = rng.normal(size=(3, 4))[y] + rng.normal(size=(4400, 4))
-    model = UniversumSVC(10.0, kernel="linear", max_iter=1).fit(X, y)
-    assert model.n_iter_ == 1
+    tried = starts_of(monkeypatch, paths, "solve_proximal")
+    model = UniversumSVC(10.0, kernel="linear", **settings).fit(X, y)
+    assert not tried
+    assert model.n_iter_ <= settings.get("max_iter", 1000)
     assert model.score(X, y) > 0.5
 
 

@@ -185,11 +185,19 @@ def test_steps_keep_to_those_allowed_and_are_told_of(max_iter):
 def test_a_stage_that_is_cut_off_does_not_spoil_what_was_found(monkeypatch):
     """With lengths far too large for the steps that a stage may take."""
     X, rows = tall(100.0)
+    monkeypatch.setattr(proximal, "ROWS_PER_EQUATION", np.inf)
     monkeypatch.setattr(proximal, "LONGER", 1e6)
     monkeypatch.setattr(proximal, "MOST_STEPS", 9)
     solution = solve(X, rows, tol=1e-9)
     assert not solution.converged
     assert solution.relative_gap <= 2.0 * min(solution.history)
+
+
+def test_a_sample_that_does_not_get_there_ends_the_try(monkeypatch):
+    X, rows = tall(1.0, n=6000, m=600)
+    assert solve(X, rows) is not None
+    monkeypatch.setattr(proximal, "MOST_STEPS_OF_SAMPLE", 2)
+    assert solve(X, rows) is None
 
 
 def test_a_solution_holds_on_to_no_more_than_its_alpha():

@@ -427,7 +427,10 @@ def _solve_interior(
     squares = points.squared_norms()
     require_finite(squares)
     attempts = Attempts(**options)
-    trial = _trial(attempts, easy_rounds(dual, squares, problem.X.shape[1]))
+    # Interior points begin from nothing: they must be left with enough rounds, or half of them.
+    left = attempts.rounds_left
+    wanted = easy_rounds(dual, squares, problem.X.shape[1])
+    trial = min(wanted, max(left // 2, left - MOST_STEPS))
     if may_try and trial > 0:
         attempts.add_anew(
             solve_linear, problem.X, problem.rows, dual, team, at_most=trial, rated=RATED, **order
@@ -435,19 +438,15 @@ def _solve_interior(
     if not attempts.is_over:
         Z = principal_factor(problem.X, problem.rows)
         given = Z, dual, lambda alpha: points.decision_values(points.weights(alpha), L), team
-        trial = _trial(attempts, PROXIMAL_STEPS)
-        if may_try and trial > 0 and is_tall(len(Z), Z.shape[1], L):
+        may_try = may_try and options["tol"] >= TRIAL_TOL and is_tall(len(Z), Z.shape[1], L)
+        # Both have as many steps as they usually need, or it is not worth a try.
+        trial = min(PROXIMAL_STEPS, attempts.rounds_left - MOST_STEPS)
+        if may_try and trial >= MOST_STEPS:
             attempts.add_anew(solve_proximal, *given, at_most=trial)
         attempts.add_anew(solve_interior, *given)
     if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
         finish(attempts, problem.with_gram(), order)
     return attempts.best
-
-
-def _trial(attempts: Attempts, wanted: int) -> int:
-    """Rounds before interior points, which begin from nothing: they are left enough, or half."""
-    left = attempts.rounds_left
-    return min(wanted, max(left // 2, left - MOST_STEPS))
 
 
 def _solve_interior_there(

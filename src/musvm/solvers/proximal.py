@@ -60,7 +60,7 @@ FLAT, LEAST_SHARE, MAX_TRIALS = 0.5, 0.1, 12
 
 
 # Steps of a stage: with more of them, interior points are the better way.
-MOST_STEPS = 30
+MOST_STEPS = 20
 # W begins as the weights of one row in so many, where these are at least as many times as many as
 # equations, to a relative gap of so much or for so many steps.
 ONE_IN, ROWS_PER_EQUATION, GAP_OF_SAMPLE, MOST_STEPS_OF_SAMPLE = 10, 4.0, 0.1, 60
@@ -271,7 +271,7 @@ def solve_proximal(
     tol: float = 1e-4,
     max_iter: int = 1000,
     callback: Callable[[int, float], None] | None = None,
-) -> DualSolution:
+) -> DualSolution | None:
     """Minimise the dual of a kernel of few columns, for very many rows.
 
     Parameters
@@ -287,13 +287,16 @@ def solve_proximal(
     Returns
     -------
     DualSolution, certified by decision values computed afresh from its alpha; not converged where
-    a stage takes too many steps, or rounding is in the way
+    a stage takes too many steps, or rounding is in the way. None where already the sample does not
+    get to its gap.
     """
     state = Proximal(Z, rows, team)
     sample = _sample(Z, rows, state.equations.size)
     if sample is not None:
         of_sample = _Run(Proximal(*sample, team), None)
         of_sample.until(GAP_OF_SAMPLE, MOST_STEPS_OF_SAMPLE)
+        if of_sample.gaps[-1] > GAP_OF_SAMPLE:
+            return None
         state.begin_near(of_sample.state)
     run = _Run(state, callback)
     run.until(tol, max_iter)
