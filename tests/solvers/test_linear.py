@@ -7,6 +7,7 @@ certificate, which is computed in doubles and checked here against the statement
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from dataclasses import dataclass
 
@@ -104,6 +105,17 @@ def test_sweeps_get_the_chosen_rows(form, zeros, X, dtype):
         restored[k, columns] = found.data[entries]
     assert found.data.dtype == dtype
     np.testing.assert_array_equal(restored, X[rows].astype(dtype))
+
+
+def test_weights_of_points_far_from_the_origin_keep_their_digits():
+    """Class by class, sums grow to half of all that is added before they cancel."""
+    rng, n = np.random.default_rng(0), 40_000
+    X, alpha = 100.0 + rng.normal(size=(n, 3)), rng.uniform(size=(n, 2)) * [[1.0, -1.0]]
+    alpha[n // 2 :] *= -1.0
+    exact = [[math.fsum(x * a) for a in alpha.T] for x in X.T]
+    V = Points(X, np.arange(n), Workers()).weights(alpha)[:, :2]
+    added = np.abs(alpha[:, :1] * X).sum()
+    assert np.abs(V - exact).max() <= 1.5e-16 * added, "one sum of all is off by 7e-16"
 
 
 def test_only_points_with_many_zeros_are_compressed():

@@ -72,6 +72,8 @@ FLOAT_GAP_ERROR = 0.1
 FLOAT_RANGE = (1e-6, 1e6)
 # Points per piece of a survey.
 PIECE = 4096
+# Points whose weights are added up by themselves, or as many as columns.
+SUMMED = 256
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,17 @@ class RowsOfPoints:
         workers.each(len(F), compute, PIECE)
 
     def weights(self, rows: IntArray, alpha: FloatArray, d: int) -> FloatArray:
-        """X[rows]^T alpha, (d, L) and padding."""
+        """X[rows]^T alpha, (d, L) and padding.
+
+        Rows come class by class, and of one class they add up to far more than all do in the end:
+        what a sum of some rounds is small next to that.
+        """
         V: FloatArray = zero_weights(d, alpha.shape[1], np.float64)
-        weights(*self.form, self.indirect, rows, alpha, V)
+        step = max(SUMMED, d)
+        for start in range(0, len(rows), step):
+            some, part = slice(start, start + step), np.zeros_like(V)
+            weights(*self.form, self.indirect, rows[some], alpha[some], part)
+            V += part
         return V
 
 
