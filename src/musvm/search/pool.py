@@ -6,7 +6,9 @@ knows.
 
 joblib sends large arguments to one worker of a Dask cluster, which hands them on. If that worker
 dies, its tasks are done elsewhere, but what it was sent is lost, and the tasks that need it are
-cancelled. They are sent again, with their arguments.
+cancelled. They are sent again, with their arguments. What is on its way to a worker that dies is
+lost without a word, and joblib would wait for it for ever: all tasks are sent at once, so that
+nothing is on its way once they run.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class Pool:
 
     def __init__(self, n_jobs: int | None) -> None:
         try:
-            self._parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            self._parallel = Parallel(
+                n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="all"
+            )
         except ValueError:  # Ray's workers hand over their results all at once.
             self._parallel = Parallel(n_jobs=n_jobs)
         self._n_runs = 0
