@@ -57,8 +57,6 @@ LOOSE = 0.2
 # A step ends where the slope along it has fallen to this share. Between two ends no less than the
 # second of these shares of what is left is tried, nor more than 1 less that; so many trials.
 FLAT, LEAST_SHARE, MAX_TRIALS = 0.5, 0.1, 12
-
-
 # Steps of a stage: with more of them, interior points are the better way.
 MOST_STEPS = 20
 # W begins as the weights of one row in so many, where these are at least as many times as many as
