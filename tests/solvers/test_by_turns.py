@@ -188,7 +188,7 @@ def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_
     K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     problem = DualProblem(K, DualRows(rng.integers(0, 3, 150), 3, np.full(150, 1e4)))
     near = by_turns.solve_with_gram(problem, tol=1e-2).alpha
-    monkeypatch.setattr(by_turns, "WORK_FROM_TRIAL", most_work)
+    monkeypatch.setattr(by_turns, "MOST_IN_PLAY", most_work)
     newton, in_play = (
         starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")
     )
@@ -201,5 +201,5 @@ def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_
 def test_what_is_in_play_must_cost_less_than_all_rows_of_a_smooth_kernel():
     few, full = (by_turns.InteriorCost(made()) for made in (_of_few_columns, _of_full_rank))
     assert (few.last_pivot, full.last_pivot) == (0.0, 1.0)
-    assert few.most_in_play() == by_turns.PLAY_SHARE * few.work < by_turns.WORK_FROM_TRIAL
-    assert full.most_in_play() == by_turns.WORK_FROM_TRIAL
+    assert few.most_in_play() == few.work < by_turns.MOST_IN_PLAY
+    assert full.most_in_play() == by_turns.MOST_IN_PLAY

@@ -80,3 +80,26 @@ def test_the_first_point_is_between_alpha_and_the_middle(seed, middle):
     np.testing.assert_allclose(first.alpha, expected, atol=ROUNDED)
     other = Capped(rows.caps[n:], F[:, n:], DELTA, None, alpha[:, n:], middle)
     np.testing.assert_allclose(other.alpha, (1.0 - middle) * alpha[:, n:], atol=ROUNDED)
+
+
+@given(st.integers(0, 10**6), MIDDLE)
+def test_following_the_known_change_of_alpha_is_responding_to_that_of_F(seed, middle):
+    """And what is held does not move by the last digit of anything."""
+    rows, alpha, F = drawn(seed)
+    dF = np.random.default_rng(seed + 1).normal(size=(L, n + m))
+    cones = [cone(rows, alpha, F, middle) for cone in (simplex, capped) for _ in range(2)]
+    for responds, follows, of in ((*cones[:2], dF[:, :n]), (*cones[2:], dF[:, n:])):
+        for cone in (responds, follows):
+            cone.linearise()
+            cone.aim(0.1, corrected=False)
+        responds.respond(of)
+        follows.follow(of, responds.d_alpha.copy())
+        pairs = zip(
+            [*responds.dx, *responds.dz, responds.d_alpha],
+            [*follows.dx, *follows.dz, follows.d_alpha],
+            strict=True,
+        )
+        for expected, found in pairs:
+            np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
+        for change, live in zip([*follows.dx, *follows.dz], 2 * follows.live, strict=True):
+            assert (change[live == 0.0] == 0.0).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,28 +11,15 @@ from hypothesis import strategies as st
 
 from musvm._threads import Workers
 from musvm.dual.problem import DualProblem, DualRows, infeasibility
+from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers import in_play
 from musvm.solvers.by_turns import solve_with_gram
-from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import solve
-from musvm.solvers.in_play import EquationsInPlay, Variables, solve_in_play
-from musvm.solvers.interior import Equations, Interior, Restriction
+from musvm.solvers.in_play import Variables, solve_in_play
 from oracles import optimum
+from smooth import smooth_problem
 
 TOL, NEAR = 1e-6, 1e-4
-
-
-def smooth_problem(
-    seed: int, delta: float, C: float, L: int = 4, gamma: float = 0.1
-) -> DualProblem:
-    """Classes that overlap, a smooth RBF kernel and a large C: Newton steps on faces crawl here."""
-    rng = np.random.default_rng(seed)
-    n, m = 60, 25
-    y = np.concatenate([np.arange(L), rng.integers(0, L, n - L)])
-    X = np.vstack([rng.normal(size=(n, 3)) + y[:, None] % 3, rng.normal(size=(m, 3)) + 1.0])
-    distances = np.square(X[:, None] - X[None]).sum(axis=2)
-    caps = C * rng.uniform(0.5, 2.0, n + m)
-    return DualProblem(np.exp(-gamma * distances), DualRows(y, L, caps, delta))
 
 
 @settings(max_examples=10)
@@ -115,35 +104,6 @@ def test_near_the_optimum_few_steps_are_enough(delta, monkeypatch):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-@pytest.mark.parametrize(("L", "by_labels"), [(3, False), (10, True)])
-def test_equations_in_alpha_are_those_in_the_weights(delta, L, by_labels, monkeypatch):
-    """Woodbury's form against the one that `interior.py` uses, with all variables live."""
-    problem = smooth_problem(1, delta, 10.0, L)
-    made, blocks = [], in_play.LabelBlocks
-    monkeypatch.setattr(
-        in_play, "LabelBlocks", lambda *args, **more: made.append(args) or blocks(*args, **more)
-    )
-    rows, Z = problem.rows, pivoted_cholesky(problem.gram)
-    everything = np.ones((rows.n_classes, rows.n_points), dtype=bool)
-    start = np.zeros((rows.n_classes, Z.shape[1]))
-    nothing = np.zeros_like(everything, dtype=float)
-    restriction = Restriction(nothing, nothing, start, 1.0, (everything,) * 2)
-    in_alpha = EquationsInPlay(problem.gram, Z, everything, Workers())
-    in_weights = Equations(Z.shape[1], rows.n_classes, Workers())
-    interior = Interior(Z, rows, Workers(), restriction, in_alpha)
-    for _ in range(3):
-        interior.step()
-    for piece in interior.pieces:
-        piece.cone.linearise()
-    in_alpha.factorise(interior.pieces)
-    in_weights.factorise(interior.pieces)
-    rhs = np.random.default_rng(2).normal(size=start.shape)
-    rhs -= rhs.mean(axis=0)
-    np.testing.assert_allclose(in_alpha.solve(rhs), in_weights.solve(rhs), atol=1e-6)
-    assert bool(made) == by_labels
-
-
-@pytest.mark.parametrize("delta", [0.0, 0.1])
 def test_what_is_held_at_the_optimum_is_at_its_bound(delta):
     problem = smooth_problem(3, delta, 10.0)
     rows, n = problem.rows, problem.rows.n_train
@@ -172,18 +132,12 @@ def test_no_round_begins_that_would_take_more_work_than_there_is():
 
 
 class Scripted:
-    """Stands for an `Interior`: products and drift after every step are given."""
+    """Stands for an `InteriorInAlpha`: products and drift after every step are given."""
 
     n_products = 1
 
     def __init__(self, products, drifts):
-        self.script, self.at, self.taken_back = list(zip(products, drifts, strict=True)), 0, None
-
-    def kept(self):
-        return self.at
-
-    def take_back(self, kept):
-        self.taken_back = kept
+        self.script, self.at = list(zip(products, drifts, strict=True)), 0
 
     def step(self, _floor):
         self.at += 1
@@ -196,31 +150,36 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("products", "drifts", "ends", "taken_back"),
+    ("products", "drifts", "ends"),
     [
-        ([10.0, 1.0, 0.1], [5.0, 5.0, 0.1], (3, True), None),  # both must be small
-        ([10.0, 1.0, 0.1, 0.1], [9.0, 0.5, 50.0, 0.0], (3, False), 2),  # W agrees less than before
-        ([10.0, 9.0, 8.0, 7.0, 6.0], 5 * [0.0], (4, False), None),  # nothing falls by half in three
-        ([10.0, 9.0, 8.0, 7.0, 6.0], [1e6, 1e5, 1e4, 1e3, 0.1], (5, False), None),  # but drift does
+        ([10.0, 1.0, 0.1], [5.0, 5.0, 0.1], (3, True)),  # both must be small
+        ([10.0, 9.0, 8.0, 7.0, 6.0], 5 * [0.0], (4, False)),  # nothing falls by half in three
+        ([10.0, 9.0, 8.0, 7.0, 6.0], [1e6, 1e5, 1e4, 1e3, 0.1], (5, False)),  # but drift does
+        ([10.0, np.nan, 8.0], 3 * [0.0], (2, False)),
     ],
 )
-def test_when_steps_end(products, drifts, ends, taken_back):
-    """A step that rounding spoiled is taken back: C multiplies what is between W and alpha."""
-    interior = Scripted(products, drifts)
-    assert in_play._run(interior, 0.5, len(products)) == ends
-    assert interior.taken_back == taken_back
+def test_when_steps_end(products, drifts, ends):
+    assert in_play._run(Scripted(products, drifts), 0.5, len(products)) == ends
 
 
-def test_a_point_that_was_kept_can_be_gone_back_to():
-    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
-    interior = Interior(pivoted_cholesky(problem.gram), problem.rows, Workers())
-    interior.step()
-    kept, alpha, products = interior.kept(), interior.alpha(), interior.products()
-    interior.step()
-    assert interior.products() != products
-    interior.take_back(kept)
-    np.testing.assert_array_equal(interior.alpha(), alpha)
-    assert interior.products() == products
+def far_but_lower(problem: DualProblem) -> tuple[DualSolution, DualSolution]:
+    """Zero weights, whose gap is small, and a point with a lower D and a larger gap."""
+    zero = np.zeros((problem.n_points, problem.rows.n_classes))
+    begun = solution_of(problem, zero, tol=NEAR)
+    lower = solve(problem, tol=NEAR, max_iter=1)
+    more = 10.0 * begun.gap
+    return begun, replace(lower, gap=lower.gap + more, primal=lower.primal + more)
+
+
+def test_a_lower_objective_is_worth_a_larger_gap():
+    """What was held by mistake makes the gap large while D is all but at its optimum."""
+    begun, lower = far_but_lower(smooth_problem(0, 0.1, 100.0, gamma=1.0))
+    assert in_play._got_somewhere(begun, lower)
+    assert in_play._sparsest_good(begun, [lower]) is lower
+    for share, is_enough in ((0.9, False), (0.7, True)):
+        less = (1.0 - share) * lower.gap
+        smaller = replace(lower, gap=lower.gap - less, primal=lower.primal - less)
+        assert in_play._got_somewhere(lower, smaller) == is_enough
 
 
 def test_nothing_in_play_is_no_error():

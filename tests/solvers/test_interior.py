@@ -64,15 +64,15 @@ def clusters(n, d, L, distance, C, seed=0):
 
 def test_corrections_lengthen_steps_and_change_nothing_else(monkeypatch):
     X, rows = clusters(3000, 20, 8, 1.0, 10.0)
-    monkeypatch.setattr("musvm.solvers.interior.CORRECTION", 100.0)
+    monkeypatch.setattr("musvm.solvers.central_path.CORRECTION", 100.0)
     corrected = solve(X, rows)
-    monkeypatch.setattr("musvm.solvers.interior.MAX_CORRECTIONS", 0)
+    monkeypatch.setattr("musvm.solvers.central_path.MAX_CORRECTIONS", 0)
     plain = solve(X, rows)
     assert corrected.n_rounds <= 0.8 * plain.n_rounds
     assert corrected.primal == pytest.approx(plain.primal, rel=2 * TOL)
 
 
-@pytest.mark.parametrize("limit", ["cones.MOST_LEFT_OUT", "interior.MOST_CENTRED"])
+@pytest.mark.parametrize("limit", ["cones.MOST_LEFT_OUT", "central_path.MOST_CENTRED"])
 def test_variables_that_are_at_their_bound_at_once_do_not_cut_steps_short(limit, monkeypatch):
     X, rows = clusters(3000, 20, 8, 1.0, 10.0)
     limited = solve(X, rows)
@@ -95,11 +95,11 @@ def test_several_threads_and_pieces_change_no_digit(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 200)
     rows = DualRows(y, 3, np.full(300, 2.0), 0.1)
-    monkeypatch.setattr("musvm.solvers.interior.PIECE_ENTRIES", 64 * 3)
-    monkeypatch.setattr("musvm.solvers.interior.CORRECTION", 1.0)
+    monkeypatch.setattr("musvm.solvers.central_path.PIECE_ENTRIES", 64 * 3)
+    monkeypatch.setattr("musvm.solvers.central_path.CORRECTION", 1.0)
     one, several = solve(X, rows), solve(X, rows, workers=Workers(3))
     np.testing.assert_array_equal(one.alpha, several.alpha)
-    monkeypatch.setattr("musvm.solvers.interior.PIECE_ENTRIES", 2**15)
+    monkeypatch.setattr("musvm.solvers.central_path.PIECE_ENTRIES", 2**15)
     whole = solve(X, rows)
     assert whole.primal == pytest.approx(one.primal, rel=2 * TOL)
 

@@ -52,12 +52,10 @@ PROMISING = 0.1
 FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, 1e-3
 # Where they do fall below this, what is in play must cost less than all rows.
 SMOOTH = 1e-7
-# What goes on from where another path ended costs no more than this.
-WORK_FROM_TRIAL = 6e11
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
-# this; for all rows where that does not get there for a share of it, up to so many equations. With
-# more there is nothing but what is in play.
-WORK_IN_PLAY, PLAY_SHARE, LAST_EQUATIONS, WORK_AT_LAST = 3e10, 0.5, 5000, 2e12
+# this; for all rows where that does not get there for as much work, up to so many equations. With
+# more there is nothing but what is in play, for so much.
+WORK_IN_PLAY, LAST_EQUATIONS, MOST_IN_PLAY = 3e10, 5000, 1e13
 # Newton steps on faces, which may end what interior points for a part began, get as much work as
 # these cost for all rows where the relative gap is below this, or where all rows are too many.
 ALMOST_THERE = 0.05
@@ -174,8 +172,8 @@ class InteriorCost:
     def most_in_play(self) -> float:
         """What interior points for a part may cost that go on from another path."""
         if self.last_pivot >= SMOOTH or not self.may_take_all:
-            return WORK_FROM_TRIAL
-        return min(PLAY_SHARE * self.work, WORK_FROM_TRIAL)
+            return MOST_IN_PLAY
+        return min(self.work, MOST_IN_PLAY)
 
     @property
     def work(self) -> float:
@@ -232,7 +230,7 @@ def _add_interior_points(
     may_take_all = cost.may_take_all
     went_on = cost.work > WORK_IN_PLAY and attempts.add(
         solve_in_play, problem, team,
-        most_work=PLAY_SHARE * cost.work if may_take_all else WORK_AT_LAST, **order,
+        most_work=cost.work if may_take_all else MOST_IN_PLAY, **order,
     )  # fmt: skip
     if went_on and (attempts.best.relative_gap <= ALMOST_THERE or not may_take_all):
         attempts.add(solve, problem, may_go_on=at_most(cost.work), **order)

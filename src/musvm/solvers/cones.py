@@ -86,6 +86,11 @@ class Star:
         change[self._heaviest] = -namespace(change).sum(change, axis=0)
         return change
 
+    def closed(self, change: Array) -> Array:
+        """The change with what its rows do not sum to zero by taken from the heaviest label."""
+        change[self._heaviest] -= namespace(change).sum(change, axis=0)
+        return change
+
     def response(self, F: Array) -> Array:
         """-B F."""
         return self.balanced(-self.theta * self.slopes(F))
@@ -156,6 +161,13 @@ class Cone:
 
     def respond(self, dF: Array) -> None:
         """Add to all changes what follows from a change of F."""
+        raise NotImplementedError
+
+    def follow(self, dF: Array, d_alpha: Array) -> None:
+        """The same where the change of alpha that goes with it is known.
+
+        theta would multiply what rounding has left in dF. Multipliers follow dF, x follows alpha.
+        """
         raise NotImplementedError
 
     def snapped(self, curvature: Array) -> tuple[Array, Star | DoubleStar, Array]:
@@ -296,6 +308,11 @@ class Simplex(Cone):
         self.d_alpha -= change
         self._of_live(self.dz)
 
+    def follow(self, dF: Array, d_alpha: Array) -> None:
+        self.dz[0] -= self.star.slopes(dF)
+        self.dx, self.d_alpha = [-d_alpha], d_alpha
+        self._of_live(self.dz)
+
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
         settled = (x * curvature < z) & (x < xp.max(x, axis=0))
@@ -372,10 +389,20 @@ class Capped(Cone):
         self._of_live(self.dz)
 
     def respond(self, dF: Array) -> None:
-        (_, u, _), (_, z_u, _) = self.x, self.z
         slope = self.star.slopes(dF)
-        dp, dq = -self.theta_p * slope, self.theta_q * slope
-        dz_u = z_u * dp / u
+        self._add(slope, -self.theta_p * slope, self.theta_q * slope)
+
+    def follow(self, dF: Array, d_alpha: Array) -> None:
+        xp, theta = namespace(dF), self.star.theta
+        more = d_alpha - self.d_alpha
+        # A share of exactly 0 or 1 where q or p is held.
+        dp = more * (self.theta_p / xp.where(theta > 0.0, theta, 1.0))
+        self._add(self.star.slopes(dF), dp, dp - more)
+
+    def _add(self, slope: Array, dp: Array, dq: Array) -> None:
+        """To all changes, those of p and q, and of multipliers by the slope of F."""
+        (_, u, _), (_, z_u, _) = self.x, self.z
+        dz_u = -z_u * self.theta_p * slope / u
         for change, more in zip(self.dx, [dp, -dp, dq], strict=True):
             change += more
         for change, more in zip(self.dz, [slope + dz_u, dz_u, -slope], strict=True):

@@ -9,16 +9,7 @@ row, and goes on as long as what is left of the gap is not due to what is held. 
 right variables. Newton steps on faces (`gram.py`), which crawl on wrong ones, are tried once the
 gap is small, and where a round gets nowhere.
 
-The equations are those of the same Newton step in alpha (Woodbury): in the directions
-e_l - e_k of the live labels l of a row, k the one with the largest theta,
-
-    (P' (K (x) I) P + D^-1) y = P' F,     D^-1 = diag(1 / theta_l) + 1 1' / theta_k for every row,
-
-a sum of two positive matrices in which nothing cancels. A direction whose theta has all but
-vanished changes nothing and is left out; what that costs is made up by the refinement of
-`interior.py`. So the equations become fewer while the method closes in on the right face. They are
-solved label by label, with a multiplier for every row (`musvm.dual.label_blocks`), where that costs
-less than a factor in these directions.
+The equations are those of the same Newton step in alpha (`interior_in_alpha.py`).
 """
 
 from __future__ import annotations
@@ -31,21 +22,12 @@ import numpy as np
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
-from musvm.dual.faces import Directions
-from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
+from musvm.dual.label_blocks import work_of_blocks, work_of_directions
 from musvm.dual.problem import DualProblem, DualRows, worth
 from musvm.dual.solution import DualSolution, solution_of
-from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.gram import at_most, solve
-from musvm.solvers.interior import (
-    EAGERNESS,
-    SHARE,
-    Interior,
-    Piece,
-    Restriction,
-    ScaledFactor,
-    refuse_equations,
-)
+from musvm.solvers.interior import EAGERNESS, SHARE
+from musvm.solvers.interior_in_alpha import Beginning, InteriorInAlpha
 
 # What a step may cost: this, or so many times what it costs with the free variables alone, the
 # first while that is no more than ENOUGH_WORK.
@@ -55,8 +37,6 @@ LEAST_WORK, MORE_WORK, ENOUGH_WORK = 1e9, (2.0, 1.2), 4e9
 MIDDLE, LEAST_MIDDLE = 0.3, 0.03
 # How far multipliers may be from zero to be in play, in units of decision values.
 WIDEST = 2.0
-# A direction counts if theta k(x, x) exceeds this.
-NOTICEABLE = 1e-7
 # Steps of a round, at most, and those to reckon with before it; in STALLED of them what is left
 # falls by half, or rounding is in the way.
 MAX_STEPS, FEWEST_STEPS, STALLED = 30, 12, 3
@@ -69,8 +49,11 @@ PART_OF_GAP, EARLY = 0.3, 1e-4
 DUE_TO_OTHERS = 10.0
 # Below this gap the sparsest point that was found may have the face of the optimum.
 NEAR = 1e-2
-# How much a gap counts next to D; a round gets somewhere if the sum falls by this share of the gap.
-GAP_COUNTS, SOMEWHERE = 0.1, 0.05
+# How much a gap counts next to D: what was held by mistake may make it larger while D is all but at
+# its optimum.
+GAP_COUNTS = 1e-3
+# A round gets somewhere if D falls by this share of itself, or the gap to this share of itself.
+LOWER, SMALLER = 1e-3, 0.8
 
 
 @dataclass(frozen=True)
@@ -147,76 +130,6 @@ def _labels(live: tuple[BoolArray, BoolArray]) -> BoolArray:
     return live[0] | live[1]
 
 
-class EquationsInPlay:
-    """The matrix of the Newton step in the directions of live labels, and its factor."""
-
-    def __init__(self, gram: FloatArray, Z: FloatArray, live: BoolArray, team: Workers) -> None:
-        self.gram, self.Zt = gram, np.ascontiguousarray(Z.T)
-        self._team = team
-        self.row, self.label = np.nonzero(live.T)
-        self.size = len(self.row)
-
-    def factorise(self, pieces: list[Piece]) -> None:
-        theta = np.hstack([piece.cone.star.theta for piece in pieces])[self.label, self.row]
-        kept, sizes = self._heaviest_first(theta)
-        self._at = self.label[kept], self.row[kept]
-        self.size = int(sizes.sum()) - len(sizes)
-        self._divide = self._by_labels(sizes, theta[kept]) or self._by_directions(
-            sizes, theta[kept]
-        )
-
-    def _by_labels(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray] | None:
-        """By one block for every label; None where directions cost less."""
-        label, row = self._at
-        if work_of_blocks(label, len(sizes)) >= work_of_directions(sizes):
-            return None
-        blocks = LabelBlocks(self.gram, row, label, sizes, 1.0 / theta, self._team, most_ridge=1.0)
-        if not blocks.is_definite:
-            refuse_equations()
-        return blocks.solve
-
-    def _by_directions(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray]:
-        label, row = self._at
-        if len(row) == 0:
-            return lambda values: values
-        directions = Directions.of(row, label, sizes)
-        H = directions.hessian(self.gram)
-        group = np.repeat(np.arange(len(sizes)), sizes - 1)
-        _add_blocks(H, group, 1.0 / theta[directions.away])
-        H.flat[:: len(H) + 1] += 1.0 / theta[directions.towards]
-        factor = ScaledFactor(H, self._team)
-
-        def divide(values: FloatArray) -> FloatArray:
-            return directions.change(factor.solve(directions.along(values)), len(values))
-
-        return divide
-
-    def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
-        """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
-        order = np.lexsort((-theta, self.row))
-        first = np.diff(self.row[order], prepend=-1) > 0
-        counts = theta[order] * self.gram.diagonal()[self.row[order]] > NOTICEABLE
-        rows_that_count = np.zeros(len(self.gram), dtype=bool)
-        rows_that_count[self.row[order][counts & ~first]] = True
-        kept = order[(counts | first) & rows_that_count[self.row[order]]]
-        return kept, np.unique(self.row[kept], return_counts=True)[1]
-
-    def solve(self, rhs: FloatArray) -> FloatArray:
-        """The weights whose image is rhs, (L, r)."""
-        change = np.zeros((len(rhs), len(self.gram)))
-        change[self._at] = self._divide((rhs @ self.Zt)[self._at])
-        return rhs - change @ self.Zt.T
-
-
-def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
-    """Add values[i] to H[i, j] wherever i and j are of one group; groups are contiguous."""
-    _, starts, sizes = np.unique(group, return_index=True, return_counts=True)
-    for size in np.unique(sizes):
-        first = starts[sizes == size]
-        at = first[:, None] + np.arange(size)
-        H[at[:, :, None], at[:, None, :]] += values[first][:, None, None]
-
-
 def solve_in_play(
     problem: DualProblem,
     team: Workers,
@@ -237,6 +150,7 @@ def solve_in_play(
     if problem.rows.is_max:
         return None
     best, goes_on = solution_of(problem, alpha, tol=tol), True
+    closest = best
     history: list[float] = []
     work = 0.0
 
@@ -261,11 +175,12 @@ def solve_in_play(
             )  # fmt: skip
             history += finished.history
             best = min(best, finished, key=_merit)
-            goes_on = _merit(start) - _merit(best) > SOMEWHERE * start.gap
+            goes_on = _got_somewhere(start, best)
+        closest = min(best, closest, key=lambda solution: solution.gap)
         report(0, best.relative_gap)
     if not history:
         return None
-    return replace(best, n_rounds=len(history), history=history)
+    return replace(closest, n_rounds=len(history), history=history)
 
 
 class _RowsInPlay(NamedTuple):
@@ -274,7 +189,7 @@ class _RowsInPlay(NamedTuple):
     problem: DualProblem
     start: DualSolution
     points: IntArray
-    interior: Interior
+    interior: InteriorInAlpha
     work_of_a_step: float
     tol: float
 
@@ -298,16 +213,10 @@ class _RowsInPlay(NamedTuple):
         points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
         if len(points) == 0:
             return None
-        part = problem.at(points)
-        Z = pivoted_cholesky(part.gram)
-        if Z is None:
-            return None
-        live = live[0][:, points], live[1][:, points]
-        old = np.ascontiguousarray(alpha[:, points])
         middle = float(np.clip(MIDDLE * start.relative_gap, LEAST_MIDDLE, MIDDLE))
-        restriction = Restriction(F[:, points] - old @ part.gram, old, old @ Z, middle, live)
-        equations = EquationsInPlay(part.gram, Z, _labels(live), team)
-        interior = Interior(Z, part.rows, team, restriction, equations)
+        live = live[0][:, points], live[1][:, points]
+        begin = Beginning(alpha[:, points], F[:, points], middle, live)
+        interior = InteriorInAlpha(problem.at(points), begin, team)
         return cls(problem, start, points, interior, work_of_a_step, tol)
 
     def merged(self, values: FloatArray) -> DualSolution:
@@ -371,8 +280,12 @@ def _round(
         may_go_on = got_there and not best.converged and n_steps < most_steps
         if not may_go_on or is_due_to_others or 2.0 * allowed > before:
             break
-    got_somewhere = _merit(start) - _merit(best) > SOMEWHERE * start.gap
-    return _Round(best, found[0], got_somewhere, n_steps, work)
+    return _Round(best, found[0], _got_somewhere(start, best), n_steps, work)
+
+
+def _got_somewhere(start: DualSolution, best: DualSolution) -> bool:
+    is_lower = start.dual - best.dual > LOWER * abs(best.dual)
+    return is_lower or best.gap <= SMALLER * start.gap
 
 
 def _sparsest_good(start: DualSolution, found: list[DualSolution]) -> DualSolution:
@@ -397,24 +310,17 @@ def _allowed(start: DualSolution, rows: DualRows, tol: float) -> float:
     return max(PART_OF_GAP * tol * of_start, EARLY * start.gap)
 
 
-def _run(interior: Interior, allowed: float, most_steps: int) -> tuple[int, bool]:
-    """Steps until products are small enough and W agrees with alpha, or they fall no more.
+def _run(interior: InteriorInAlpha, allowed: float, most_steps: int) -> tuple[int, bool]:
+    """Steps until products are small enough and F agrees with alpha, or they fall no more.
 
-    How many there were, and whether both are as small as they may be. A step after which W agrees
-    less is taken back: rounding has spoiled its equations.
+    How many there were, and whether both are as small as they may be.
     """
-    left, drift = [np.inf], np.inf
+    left = [np.inf]
     while len(left) <= most_steps:
-        before = interior.kept()
         interior.step(SHARE * allowed / interior.n_products)
-        products, drift_before = interior.products(), drift
-        drift = interior.gap_by_drift()
-        left.append(max(products, drift))
+        left.append(max(interior.products(), interior.gap_by_drift()))
         if left[-1] <= allowed:
             return len(left) - 1, True
-        if drift > max(drift_before, products):
-            interior.take_back(before)
-            break
-        if left[-1] > 0.5 * left[-1 - STALLED :][0]:
+        if not left[-1] <= 0.5 * left[-1 - STALLED :][0]:
             break
     return len(left) - 1, False

@@ -14,9 +14,8 @@ pairs, as one product of matrices. Its entries are sums of nonnegative terms, it
 diagonal before its Cholesky factor is taken, and its solutions are refined by residuals of the
 changes of alpha themselves: what is added to alpha always agrees with what is added to W.
 
-Mehrotra's predictor and corrector choose the steps, and Gondzio's correctors lengthen them where
-some products lag behind: 15 to 60 of them whatever C is. M enters
-linearly: M (r L)^2 / 2 operations a step, in pieces, by BLAS.
+There are 15 to 60 steps whatever C is (`central_path.py`), and M enters linearly: M (r L)^2 / 2
+operations a step, in pieces, by BLAS.
 
 The point it ends at is interior: no entry is exactly at its bound. Entries that descent on their
 row would put there are put there, and those that remain make up for it, by the same equations, so
@@ -29,9 +28,7 @@ of a device are in `backends/torch_interior.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,31 +39,22 @@ from musvm._input.tensors import Array, FloatArray, is_tensor, namespace, to_hos
 from musvm._pieces import lower_factor, square
 from musvm._threads import Workers
 from musvm.dual import problem as statement
-from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
-from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
+from musvm.solvers.central_path import (
+    CentralPath,
+    closed,
+    cone_of,
+    made_feasible,
+    slices_of_pieces,
+)
+from musvm.solvers.cones import Cone
 
-# Entries of an array of a piece, of which some twenty are in use at a time: more where there would
-# be more than so many pieces, whose threads would wait for each other.
-PIECE_ENTRIES, MOST_ENTRIES, MANY_PIECES = 2**15, 2**17, 16
-# On a device, which a piece keeps busy by itself.
-DEVICE_ENTRIES = 2**24
 # Entries of the products z_a z_b that are formed at a time: they should stay in the cache.
 PRODUCT_ENTRIES = 2**17
 # With more columns than this their products are not formed: one symmetric product per pair of
 # labels does the same.
 MANY_COLUMNS = 72
-# How much of the way to the boundary a step goes.
-NEARLY = 0.99
-# No step aims at products larger than this share of the present mean, unless these need not be as
-# small: where the predictor gets nowhere, correctors do more for the step than a timid target.
-MOST_CENTRED = 0.5
-# A step shorter than LONG is corrected so as to be longer by LONGER; at least a share of that must
-# come of it. A correction takes roughly as long as so many operations of BLAS for every entry of
-# alpha: there may be as many of them in a step as take no longer than its equations.
-LONG, LONGER, WORTHWHILE = 0.8, 0.3, 0.1
-MAX_CORRECTIONS, CORRECTION = 4, 1500.0
 # Refinements end when the residual has fallen by so much, or no longer falls. What it leaves
 # between W and the weights of alpha must do no harm to the gap, which C multiplies; but a share of
 # what is between them already is small enough.
@@ -93,7 +81,6 @@ class Piece:
     Zt: Array
     cone: Cone
     part: DualRows
-    offset: Array | float = 0.0
 
     def __post_init__(self) -> None:
         squares = (self.Zt**2).sum(axis=0)
@@ -101,7 +88,7 @@ class Piece:
 
     def decision_values(self, W: Array) -> Array:
         """F of the rows, (R, L), for weights W."""
-        return (W @ self.Zt + self.offset).T
+        return (W @ self.Zt).T
 
     def weights(self, values: Array) -> Array:
         """values Z, (L, r)."""
@@ -121,56 +108,13 @@ class Piece:
         return widest * (part.caps @ self.curvature**0.5)
 
 
-@dataclass(frozen=True)
-class Restriction:
-    """A part of a larger problem: some of its rows, of which some variables may change.
-
-    Attributes
-    ----------
-    offset : (L, R) what the rest of the problem adds to the decision values
-    alpha : (L, R) to begin near, with everything that is not live at its bound
-    W : (L, r) its weights
-    middle : share of the middle of every row next to alpha, where steps begin
-    live : masks, (L, R) each: which x of a simplex, or which p and which q of a capped row
-    """
-
-    offset: FloatArray
-    alpha: FloatArray
-    W: FloatArray
-    middle: float
-    live: tuple[Any, Any]
-
-    def cone(self, part: DualRows, rows: slice, Zt: FloatArray) -> Cone:
-        """Of some rows, all of one kind, with their columns of Z'."""
-        first, second = self.live
-        live = first[:, rows], second[:, rows]
-        F = self.W @ Zt + self.offset[:, rows]
-        return _cone(part, F, live, self.alpha[:, rows], self.middle)
-
-
-def _pieces(Z: Array, rows: DualRows, restriction: Restriction | None) -> list[Piece]:
-    n, L = rows.n_train, rows.n_classes
-    size = _rows_of_a_piece(rows, is_tensor(Z))
-    bounds = [*range(0, n, size), *range(n, rows.n_points, size), rows.n_points]
+def _pieces(Z: Array, rows: DualRows) -> list[Piece]:
     pieces = []
-    for start, next_start in pairwise(bounds):
-        stop = min(next_start, n) if start < n else next_start
-        where, part = slice(start, stop), rows.at(np.arange(start, stop)).beside(Z)
-        Zt = _transposed(Z[start:stop])
-        if restriction is None:
-            pieces.append(Piece(where, Zt, _cone(part, _zeros(Z, L, stop - start)), part))
-        else:
-            cone = restriction.cone(part, where, Zt)
-            pieces.append(Piece(where, Zt, cone, part, restriction.offset[:, where]))
+    for where in slices_of_pieces(rows, on_device=is_tensor(Z)):
+        part = rows.at(np.arange(where.start, where.stop)).beside(Z)
+        cone = cone_of(part, _zeros(Z, rows.n_classes, where.stop - where.start))
+        pieces.append(Piece(where, _transposed(Z[where]), cone, part))
     return pieces
-
-
-def _rows_of_a_piece(rows: DualRows, on_device: bool) -> int:
-    L = rows.n_classes
-    if on_device:
-        return max(DEVICE_ENTRIES // L, 64)
-    several = -(-rows.n_points // MANY_PIECES)
-    return max(min(max(PIECE_ENTRIES // L, several), MOST_ENTRIES // L), 64)
 
 
 def _transposed(part: Array) -> Array:
@@ -180,26 +124,6 @@ def _transposed(part: Array) -> Array:
 
 def _zeros(like: Array, *shape: int) -> Array:
     return namespace(like).zeros(shape, dtype=like.dtype, device=device(like))
-
-
-def _cone(
-    part: DualRows,
-    F: Array,
-    live: tuple[Any, Any] | None = None,
-    near: Array | None = None,
-    middle: float = 1.0,
-) -> Cone:
-    """The cone of rows that are all of one kind."""
-    first = None if live is None else live[0]
-    if part.n_train:
-        e, (places, labels) = namespace(F).zeros_like(F), part.own
-        e[labels, places] = 1.0
-        return Simplex(e * part.caps, e - F, first, near, middle)
-    if part.is_max:
-        return Balanced(part.caps, F, part.delta)
-    if part.delta == 0.0:
-        return Simplex(0.0 * F + part.caps, -F, first, near, middle)
-    return Capped(part.caps, F, part.delta, live, near, middle)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -347,94 +271,22 @@ class ScaledFactor:
 # The steps
 
 
-class Interior:
-    """The state of the method for one problem, or for a part of one with equations of its own."""
+class Interior(CentralPath):
+    """The state of the method for one problem, with weights."""
 
-    def __init__(
-        self,
-        Z: Array,
-        rows: DualRows,
-        workers: Workers,
-        restriction: Restriction | None = None,
-        equations: Any = None,
-    ) -> None:
-        self.rows = rows
-        self.workers = workers
-        self.pieces = _pieces(Z, rows, restriction)
+    def __init__(self, Z: Array, rows: DualRows, workers: Workers, equations: Any = None) -> None:
+        equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
+        super().__init__(rows, _pieces(Z, rows), equations, workers)
         self.W = _zeros(Z, rows.n_classes, Z.shape[1])
-        if restriction is not None:
-            self.W += restriction.W
-        self.equations = equations or Equations(Z.shape[1], rows.n_classes, workers)
-        self.n_products = sum(piece.cone.n_products for piece in self.pieces)
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
         self._gap_per_weight = float(self._sum(Piece.gap_per_weight))
 
-    def _map(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> list[Any]:
-        """A function of all pieces, or what stands for them, on several threads, in their order."""
-        return self.workers.map(function, self.pieces if of is None else of)
-
-    def _sum(self, function: Callable[[Any], Any], of: list[Any] | None = None) -> Any:
-        return sum(self._map(function, of))
-
-    def step(self, floor: float = 0.0) -> None:
-        """One predictor and corrector. No product is aimed below `floor`."""
-        self._map(lambda p: p.cone.linearise())
-        self.equations.factorise(self.pieces)
-        mean = self.products() / self.n_products
-        self._direct(0.0, corrected=False)
-        t = min(1.0, self._room())
-        predicted = self._sum(lambda p: p.cone.products(t)) / self.n_products
-        target = max(min((predicted / mean) ** 3, MOST_CENTRED) * mean, floor)
-        self._map(lambda p: p.cone.keep_left_out(target))
-        dW = self._direct(target, corrected=True)
-        dW, t = self._lengthened(dW, min(1.0, NEARLY * self._room()), target)
-        self._map(lambda p: p.cone.advance(t))
-        self.W += t * dW
+    def _advance(self, change: Array) -> None:
+        self.W += change
         self.own_weights = self._sum(lambda p: p.weights(p.cone.alpha))
 
-    def kept(self) -> tuple[Array, Array, list[Cone]]:
-        """What `take_back` needs to undo the steps that follow; on the host alone."""
-        return self.W.copy(), self.own_weights, [deepcopy(piece.cone) for piece in self.pieces]
-
-    def take_back(self, kept: tuple[Array, Array, list[Cone]]) -> None:
-        """Go back to a point that was kept; the equations of a step from there still hold."""
-        self.W, self.own_weights, cones = kept
-        for piece, cone in zip(self.pieces, cones, strict=True):
-            piece.cone = cone
-            cone.linearise()
-
-    def _lengthened(self, dW: Array, t: float, target: float) -> tuple[Array, float]:
-        """The same step, or one that is longer because it keeps nearer to the centre."""
-        for _ in range(self._n_corrections()):
-            if t >= LONG:
-                break
-            aim = min(1.0, t + LONGER)
-            before = [piece.cone.changes for piece in self.pieces]
-            self._pull_to_centre(aim, target)
-            other = self._direct(target, corrected=True)
-            length = min(1.0, NEARLY * self._room())
-            if length < t + WORTHWHILE * (aim - t):
-                for piece, changes in zip(self.pieces, before, strict=True):
-                    piece.cone.changes = changes
-                break
-            dW, t = other, length
-        return dW, t
-
-    def _n_corrections(self) -> int:
-        """How many of them take no longer than the equations."""
-        size, n_entries = float(self.equations.size), self.rows.n_points * self.rows.n_classes
-        equations = self.rows.n_points * size**2 / 2.0 + size**3 / 3.0
-        return min(int(equations / (CORRECTION * n_entries)), MAX_CORRECTIONS)
-
-    def _pull_to_centre(self, aim: float, target: float) -> None:
-        self._map(lambda p: p.cone.pull_to_centre(aim, target))
-
-    def products(self) -> float:
-        """The sum of all x z: the gap, if W were the weights of alpha."""
-        return float(self._sum(lambda p: p.cone.products()))
-
     def _direct(self, target: float, *, corrected: bool) -> Array:
-        """Set the changes of all pieces for a step towards a target, and give that of W."""
+        """And gives the change of W."""
 
         def aim(piece: Piece) -> Array:
             piece.cone.aim(target, corrected=corrected)
@@ -465,32 +317,11 @@ class Interior:
         """
         return target * self.n_products / self._gap_per_weight if target else np.inf
 
-    def _room(self) -> float:
-        """The longest step that stays inside."""
-        steepest = max(self._map(lambda p: p.cone.steepest()))
-        return 1.0 / steepest if steepest > 0 else np.inf
-
-    def alpha(self) -> Array:
-        """alpha as it is, class-major."""
-        return namespace(self.W).concat([piece.cone.alpha for piece in self.pieces], axis=1)
-
-    def feasible(self) -> FloatArray:
-        """alpha within the constraints to the last digit, class-major."""
-        return _feasible(self.rows, self.alpha())
-
     def gap_and_primal(self) -> tuple[float, float]:
         """Of alpha as it is, with Z Z' for K."""
-        return self._gap_and_primal(self.own_weights)
-
-    def gap_by_drift(self) -> float:
-        """What the gap is larger or smaller by because W are not the weights of alpha."""
-        return abs(self._gap_and_primal(self.own_weights)[0] - self._gap_and_primal(self.W)[0])
-
-    def _gap_and_primal(self, W: Array) -> tuple[float, float]:
-        """Of alpha as it is, with decision values by these weights."""
 
         def survey(piece: Piece) -> Array:
-            F = piece.decision_values(W)
+            F = piece.decision_values(self.own_weights)
             return statement.stacked_gap_and_primal(piece.part, piece.cone.alpha.T, F)
 
         gap, primal = self._sum(survey).tolist()
@@ -504,11 +335,8 @@ class Interior:
         snapped = self._map(lambda p: _Snapped(p, eagerness))
         for _ in range(GIVE_BACKS):
             self._give_back(snapped)
-        xp = namespace(self.W)
-        alpha = xp.concat([s.alpha for s in snapped], axis=1)
-        columns = xp.arange(alpha.shape[1], device=device(alpha))
-        alpha[xp.argmax(xp.abs(alpha), axis=0), columns] -= alpha.sum(axis=0)
-        return _feasible(self.rows, alpha)
+        alpha = namespace(self.W).concat([s.alpha for s in snapped], axis=1)
+        return closed(self.rows, alpha)
 
     def _give_back(self, snapped: list[_Snapped]) -> None:
         """Let the entries that are left make up for what is missing of the weights."""
@@ -518,25 +346,6 @@ class Interior:
 
 def _norm(values: Array) -> float:
     return float(namespace(values).linalg.vector_norm(values))
-
-
-def _feasible(rows: DualRows, alpha: Array) -> FloatArray:
-    """A new class-major alpha on the host; rows that left the set are projected onto it.
-
-    The others keep their digits.
-    """
-    feasible = np.array(to_host(alpha), dtype=np.float64)
-    n, y, caps, is_max = rows.n_train, rows.y, rows.caps, rows.is_max
-    excess = feasible[:, :n].copy()
-    excess[y, np.arange(n)] -= caps[:n]
-    a = feasible[:, n:]
-    sizes = np.maximum(a, 0.0).sum(axis=0) if is_max else a.max(axis=0, initial=0.0)
-    above = np.concatenate([excess.max(axis=0), sizes - caps[n:]])
-    outside = np.flatnonzero(above > 0.0)
-    part = np.ascontiguousarray(feasible[:, outside])
-    project_rows(part, y[outside[outside < n]], caps[outside], is_max)
-    feasible[:, outside] = part
-    return feasible
 
 
 class _Snapped:
@@ -614,7 +423,7 @@ class _Run:
     def solution(self) -> DualSolution:
         """What was found, or the best point so far."""
         if self.found is None:
-            return self._certified(_feasible(self.interior.rows, self._best[1]))
+            return self._certified(made_feasible(self.interior.rows, self._best[1]))
         history = [*self.history[:-1], self.found.relative_gap]
         return replace(self.found, n_rounds=len(history), history=history)
 

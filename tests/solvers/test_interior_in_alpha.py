@@ -1,0 +1,151 @@
+"""Steps of interior points in alpha, against dense equations and programs solved by other means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from musvm._threads import Workers
+from musvm.dual.problem import DualProblem
+from musvm.dual.solution import solution_of
+from musvm.solvers import in_play, interior_in_alpha
+from musvm.solvers.interior_in_alpha import Beginning, EquationsInAlpha, InteriorInAlpha
+from oracles import optimum
+from smooth import smooth_problem
+
+NEAR = 1e-4
+
+
+def all_live(problem: DualProblem, team: Workers | None = None) -> InteriorInAlpha:
+    """From the middle, nothing held."""
+    shape = problem.rows.n_classes, problem.rows.n_points
+    everything, nothing = np.ones(shape, dtype=bool), np.zeros(shape)
+    begin = Beginning(nothing, nothing, 1.0, (everything, everything))
+    return InteriorInAlpha(problem, begin, team or Workers())
+
+
+def by_the_saddle_point(equations: EquationsInAlpha, values: np.ndarray) -> np.ndarray:
+    """The change by the dense matrix K (x) I + diag(1 / theta) with a multiplier for every row."""
+    L, R = values.shape
+    H = np.kron(np.eye(L), equations.gram) + np.diag(1.0 / equations.star.theta.ravel())
+    sums = np.kron(np.ones(L), np.eye(R))
+    saddle = np.block([[H, sums.T], [sums, np.zeros((R, R))]])
+    solved = np.linalg.solve(saddle, np.concatenate([values.ravel(), np.zeros(R)]))
+    return solved[: L * R].reshape(L, R)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize(("L", "by_labels"), [(3, False), (10, True)])
+def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, monkeypatch):
+    """Small thetas and all: after some steps some labels have been left out."""
+    monkeypatch.setattr(interior_in_alpha, "NOTICEABLE", 1e-3)
+    problem = smooth_problem(1, delta, 10.0, L, gamma=1.0)
+    made, blocks = [], interior_in_alpha.LabelBlocks
+    monkeypatch.setattr(
+        interior_in_alpha,
+        "LabelBlocks",
+        lambda *args, **more: made.append(args) or blocks(*args, **more),
+    )
+    interior = all_live(problem)
+    for _ in range(9):
+        interior.step()
+    equations = interior.equations
+    assert bool(made) == by_labels
+    assert equations._some_are_small
+    values = np.random.default_rng(2).normal(size=(L, problem.n_points))
+    change = equations.solve(values)
+    expected = by_the_saddle_point(equations, values)
+    np.testing.assert_allclose(change, expected, atol=1e-2 * np.abs(expected).max())
+    np.testing.assert_allclose(change.sum(axis=0), 0.0, atol=1e-12)
+    # And exactly, once what was left out is made up for.
+    for _ in range(6):
+        missing = equations.residual(change, values - equations.times_gram(change))
+        change += equations.solve(missing)
+    np.testing.assert_allclose(change, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@settings(max_examples=10)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([100.0, 1e4]),
+    st.sampled_from([1e-3, 0.01, 1.0]),
+)
+def test_steps_get_to_the_optimum_of_nearly_singular_matrices(seed, delta, C, gamma):
+    """In weights, rounding that theta multiplies ends the steps of such kernels early."""
+    problem = smooth_problem(seed, delta, C, gamma=gamma)
+    interior = all_live(problem)
+    oracle = optimum(problem)
+    allowed = 0.1 * NEAR * oracle.upper
+    n_steps, got_there = in_play._run(interior, allowed, 40)
+    assert got_there
+    assert n_steps <= 30
+    found = solution_of(problem, np.ascontiguousarray(interior.feasible().T), tol=NEAR)
+    assert found.gap <= NEAR * oracle.upper
+    assert found.primal == pytest.approx(oracle.upper, rel=2 * NEAR)
+
+
+def test_what_solving_loses_is_made_up_for(monkeypatch):
+    """A solver that is wrong by a tenth, as rounding may make it, costs refinements, not steps."""
+    problem = smooth_problem(4, 0.1, 100.0)
+    exact, wrong = all_live(problem), all_live(problem)
+    solve, calls = wrong.equations.solve, []
+    monkeypatch.setattr(
+        wrong.equations, "solve", lambda values: calls.append(0) or 0.9 * solve(values)
+    )
+    for _ in range(8):
+        exact.step()
+        wrong.step()
+    assert len(calls) > 3 * 8
+    assert wrong.products() <= 5.0 * exact.products()
+
+
+def test_alpha_and_decision_values_agree_once_a_whole_step_is_taken(monkeypatch):
+    """Whatever the equations have lost: nothing is asked of them here."""
+    problem = smooth_problem(4, 0.0, 100.0)
+    interior = all_live(problem)
+    interior.step()
+    assert interior.gap_by_drift() > 0.0
+    monkeypatch.setattr(interior, "_lengthened", lambda change, t, target: (change, 1.0))
+    for part in interior.pieces:
+        monkeypatch.setattr(part.cone, "advance", _only_alpha(part.cone))
+    solve = interior.equations.solve
+    monkeypatch.setattr(interior.equations, "solve", lambda values: 0.2 * solve(values))
+    interior.step()
+    assert interior.gap_by_drift() <= 1e-9 * interior._gap(interior._F)
+
+
+def _only_alpha(cone):
+    """A step that may leave the cone: its multipliers and x stay where they are."""
+
+    def advance(t):
+        cone.alpha += t * cone.d_alpha
+
+    return advance
+
+
+def test_threads_change_no_digit():
+    problem = smooth_problem(5, 0.1, 100.0, L=6)
+    team = Workers(3)
+    alone, together = all_live(problem), all_live(problem, team)
+    for _ in range(6):
+        alone.step()
+        together.step()
+    np.testing.assert_array_equal(alone.alpha(), together.alpha())
+    np.testing.assert_array_equal(alone.snapped(1.0), together.snapped(1.0))
+    team.close()
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_snapped_points_keep_the_decision_values(delta):
+    problem = smooth_problem(6, delta, 100.0, gamma=1.0)
+    interior = all_live(problem)
+    in_play._run(interior, 1e-6 * optimum(problem).upper, 40)
+    alpha, snapped = interior.alpha(), interior.snapped(1.0)
+    n, caps = problem.rows.n_train, problem.rows.caps
+    at_bound = (snapped[:, :n] == 0.0) | (snapped[:, :n] == caps[:n])
+    assert at_bound.mean() > 0.2
+    assert not ((alpha[:, :n] == 0.0) | (alpha[:, :n] == caps[:n])).any()
+    np.testing.assert_allclose(snapped @ problem.gram, alpha @ problem.gram, atol=0.01)
