@@ -179,6 +179,18 @@ def test_newton_steps_get_little_work_where_another_path_gave_up(made, far_facto
         assert not may_go_on(1.01 * factors * factor, 1e-9)
 
 
+@pytest.mark.parametrize(("pivot", "n_universum", "is_good"), [
+    (5e-4, 0, False), (5e-3, 0, True), (5e-3, 2, False), (5e-2, 2, True),
+])  # fmt: skip
+def test_with_a_universum_fewer_matrices_are_well_conditioned(
+    pivot, n_universum, is_good, monkeypatch
+):
+    rows = DualRows(np.array([0, 1, 2]), 3, np.ones(3 + n_universum))
+    cost = by_turns.InteriorCost(DualProblem(np.eye(3 + n_universum), rows))
+    monkeypatch.setattr(by_turns.InteriorCost, "last_pivot", pivot)
+    assert cost.is_well_conditioned == is_good
+
+
 @pytest.mark.parametrize("gap_of_trial", [0.1, None])
 @pytest.mark.parametrize("most_work", [np.inf, 0.0])
 def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_work, monkeypatch):

@@ -19,6 +19,10 @@ less with two. Where K is nearly singular digits are lost in S; who needs them r
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
@@ -28,8 +32,8 @@ from musvm.dual._label_blocks import add_scaled, divide, factor_and_invert
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
-# Inverses that are held at a time, and so the most threads that are of use.
-AT_A_TIME = 4
+# Entries of all blocks from which on threads share the labels of a solution.
+SHARED = 10**6
 
 
 def work_of_blocks(label: IntArray, n_groups: int) -> float:
@@ -75,49 +79,49 @@ class LabelBlocks:
         team: Workers,
         most_ridge: float = 0.0,
     ) -> None:
-        self._group = np.repeat(np.arange(len(sizes)), sizes)
-        self._places = [np.flatnonzero(label == l) for l in np.unique(label)]
-        self._scales = [np.empty(len(places)) for places in self._places]
-        self._factors = [np.empty((len(p), len(p)), order="F") for p in self._places]
+        self._group, self._team = np.repeat(np.arange(len(sizes)), sizes), team
+        places = [np.flatnonzero(label == l) for l in np.unique(label)]
+        # The largest first: threads that share them end at about the same time.
+        self._places = sorted(places, key=len, reverse=True)
+        self._scales = [np.empty(len(at)) for at in self._places]
+        self._factors = [np.empty((len(at), len(at)), order="F") for at in self._places]
         ridge = 0.0
-        self.is_definite = self._factorise(K, row, len(sizes), weights, team, ridge)
+        self.is_definite = self._factorise(K, row, len(sizes), weights, ridge)
         while not self.is_definite and ridge < most_ridge:
             ridge = min(max(10.0 * ridge, 1e-15), most_ridge)
-            self.is_definite = self._factorise(K, row, len(sizes), weights, team, ridge)
+            self.is_definite = self._factorise(K, row, len(sizes), weights, ridge)
 
     def _factorise(
-        self,
-        K: FloatArray,
-        row: IntArray,
-        n_groups: int,
-        weights: FloatArray,
-        team: Workers,
-        ridge: float,
+        self, K: FloatArray, row: IntArray, n_groups: int, weights: FloatArray, ridge: float
     ) -> bool:
-        """Whether all blocks and S have a factor; S is summed in the order of the labels."""
+        """Whether all blocks and S have a factor; S is summed in one order, whoever sums."""
         total = np.zeros((n_groups, n_groups), order="F")
-        found, inverses = [True] * len(self._places), [np.empty((0, 0))] * len(self._places)
+        turns, has_failed = _Turns(), False
 
         def compute(which: slice) -> None:
-            for k in range(first + which.start, first + which.stop):
-                at, inverses[k] = self._places[k], np.empty_like(self._factors[k], order="F")
-                own = self._scales[k], self._factors[k], inverses[k]
-                found[k] = factor_and_invert(K, row[at], weights[at], ridge, *own)
+            nonlocal has_failed
+            k, is_found = which.start, False
+            at, scale, factor = self._places[k], self._scales[k], self._factors[k]
+            try:
+                inverse = np.empty_like(factor, order="F")
+                is_found = not has_failed and factor_and_invert(
+                    K, row[at], weights[at], ridge, scale, factor, inverse
+                )
+            finally:
+                with turns.after(k):
+                    has_failed = has_failed or not is_found
+                    if is_found:
+                        add_scaled(inverse, scale, self._group[at], total)
 
-        for first in range(0, len(found), AT_A_TIME):
-            labels = range(first, min(first + AT_A_TIME, len(found)))
-            team.each(len(labels), compute, 1)
-            if not all(found):
-                return False
-            for k in labels:
-                add_scaled(inverses[k], self._scales[k], self._group[self._places[k]], total)
-                inverses[k] = np.empty((0, 0))
+        self._team.each(len(self._places), compute, 1)
+        if has_failed:
+            return False
         scale = 1.0 / np.sqrt(total.diagonal())
         total *= scale
         total *= scale[:, None]
         total.flat[:: n_groups + 1] += ridge
         self._total, self._scale = total, scale
-        return lower_factor(total, team)
+        return lower_factor(total, self._team)
 
     def solve(self, values: FloatArray) -> FloatArray:
         """delta for v, one number for each variable."""
@@ -131,8 +135,31 @@ class LabelBlocks:
     def _divided(self, values: FloatArray) -> FloatArray:
         """A^-1 of the values of every label."""
         divided = np.empty_like(values)
-        for places, scale, factor in zip(self._places, self._scales, self._factors, strict=True):
-            part = values[places]
-            divide(factor, scale, part)
-            divided[places] = part
+
+        def compute(which: slice) -> None:
+            for k in range(which.start, which.stop):
+                part = values[self._places[k]]
+                divide(self._factors[k], self._scales[k], part)
+                divided[self._places[k]] = part
+
+        is_shared = sum(factor.size for factor in self._factors) >= SHARED
+        self._team.each(len(self._places), compute, 1 if is_shared else len(self._places))
         return divided
+
+
+class _Turns:
+    """Lets threads do something one after the other, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._next, self._changed = 0, threading.Condition()
+
+    @contextmanager
+    def after(self, number: int) -> Iterator[None]:
+        """Wait for all smaller numbers."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next == number)
+            try:
+                yield
+            finally:
+                self._next += 1
+                self._changed.notify_all()

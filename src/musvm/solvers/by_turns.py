@@ -48,8 +48,9 @@ EASY = 1.0
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
 # After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
-# gave up with a gap above FAR, and pivots next to the first do not fall below WELL_CONDITIONED.
-FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, 1e-3
+# gave up with a gap above FAR, and pivots next to the first do not fall below the first of these;
+# the second where there is a universum, whose points are free in many labels.
+FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, (1e-3, 1e-2)
 # Where they do fall below this, what is in play must cost less than all rows.
 SMOOTH = 1e-7
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -163,6 +164,12 @@ class InteriorCost:
         return float((np.abs(Z[:, -1]).max() / np.abs(Z[:, 0]).max()) ** 2)
 
     @property
+    def is_well_conditioned(self) -> bool:
+        """Whether nearly all variables are free in the end, so that Newton steps get there."""
+        rows = self.problem.rows
+        return self.last_pivot >= WELL_CONDITIONED[rows.n_points > rows.n_train]
+
+    @property
     def may_take_all(self) -> bool:
         """Whether the equations of all rows are few enough."""
         if self.factor is None:
@@ -198,13 +205,9 @@ def patience_for(
     if patient:
         return at_most(MOST_WORK)
     if gap_of_trial is not None:
-        one = cost.problem.n_points**3 / 3.0
-        may_take_more = gap_of_trial > FAR
+        one, is_far = cost.problem.n_points**3 / 3.0, gap_of_trial > FAR
         return lambda work, _: (
-            work <= one
-            or (
-                may_take_more and work <= MOST_FACTORS * one and cost.last_pivot >= WELL_CONDITIONED
-            )
+            work <= one or (is_far and work <= MOST_FACTORS * one and cost.is_well_conditioned)
         )
 
     def may_go_on(work: float, gap: float) -> bool:
