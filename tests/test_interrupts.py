@@ -137,8 +137,6 @@ def test_an_interrupt_that_a_callback_of_the_collector_drops_comes_again(interru
 def short_pieces(monkeypatch):
     """Pieces as if a few thousand operations took long; what every call of BLAS would cost."""
     monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
-    monkeypatch.setattr(_pieces, "PANEL", 16)
-    monkeypatch.setattr(_pieces, "ROWS", 32)
     costs = []
 
     def counted(function, cost):
@@ -148,13 +146,12 @@ def short_pieces(monkeypatch):
 
         return call
 
-    blas, lapack = _pieces.blas, _pieces.lapack
-    solve = counted(blas.dtrsm, lambda _, L, B: len(L) * B.size)
-    dsyrk = counted(blas.dsyrk, lambda _, V: V.size * min(V.shape))
-    dpotrf = counted(lapack.dpotrf, lambda A: len(A) ** 3 / 3)
-    monkeypatch.setattr(blas, "dtrsm", solve)
-    monkeypatch.setattr(blas, "dsyrk", dsyrk)
-    monkeypatch.setattr(lapack, "dpotrf", dpotrf)
+    for name, cost in (
+        ("factor_whole", lambda A: len(A) ** 3 / 3),
+        ("divide_part", lambda B, L: len(L) * B.size),
+        ("subtract_part", lambda C, V: 2.0 * C.shape[1] * V.size),
+    ):
+        monkeypatch.setattr(_pieces, name, counted(getattr(_pieces, name), cost))
     # A product with its own transpose takes half of it.
     matmul = counted(
         np.matmul, lambda A, B: A.size * B.shape[1] * (1 if np.may_share_memory(A, B) else 2)
@@ -175,9 +172,8 @@ def test_a_factor_in_pieces_is_the_factor(short_pieces):
 
 
 def test_a_factor_has_the_same_digits_on_every_number_of_threads(monkeypatch):
-    monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
-    monkeypatch.setattr(_pieces, "PANEL", 16)
-    monkeypatch.setattr(_pieces, "ROWS", 16)
+    for name in ("WHOLE", "ROWS", "SQUARED"):
+        monkeypatch.setattr(_pieces, name, 16)
     Z = np.random.default_rng(0).normal(size=(130, 150))
     alone, shared = (np.asfortranarray(Z @ Z.T) for _ in range(2))
     team = Workers(3)
@@ -190,7 +186,7 @@ def test_a_factor_has_the_same_digits_on_every_number_of_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("place", [0, 60, 129])
-def test_a_matrix_without_a_factor_is_told_in_any_panel(place, short_pieces):
+def test_a_matrix_without_a_factor_is_told_in_any_piece(place, short_pieces):
     A = np.asfortranarray(np.eye(130))
     A[place, place] = -1.0
     assert not _pieces.lower_factor(A)
@@ -198,7 +194,7 @@ def test_a_matrix_without_a_factor_is_told_in_any_panel(place, short_pieces):
 
 def test_products_and_divisions_in_pieces_are_those_of_one_call(short_pieces):
     rng = np.random.default_rng(1)
-    V, B = rng.normal(size=(20, 300)), rng.normal(size=(200, 20))
+    V, B = rng.normal(size=(20, 300)), np.asfortranarray(rng.normal(size=(200, 20)))
     L = np.asfortranarray(np.tril(rng.normal(size=(20, 20))) + 10 * np.eye(20))
     weights = rng.uniform(size=300)
     expected = (V * weights**2) @ V.T
@@ -206,11 +202,25 @@ def test_products_and_divisions_in_pieces_are_those_of_one_call(short_pieces):
     C = np.asfortranarray(np.eye(20))
     _pieces.subtract_square(C, np.asfortranarray(V))
     np.testing.assert_allclose(np.tril(C), np.tril(np.eye(20) - V @ V.T), atol=1e-12)
-    divided = B.copy()
+    divided = B.copy(order="F")
     _pieces.divide_rows(divided, L)
     np.testing.assert_allclose(divided @ L.T, B, atol=1e-12)
-    assert len(short_pieces) >= 6 + 6 + 4
+    assert len(short_pieces) >= 6 + 12 + 4
     assert max(short_pieces) <= 2e4
+
+
+def test_matrices_in_another_order_are_refused():
+    """Their columns would be taken for rows."""
+    V, B = np.zeros((3, 4)), np.zeros((4, 3))
+    L = np.asfortranarray(np.eye(3))
+    for call in (
+        lambda: _pieces.lower_factor(np.ascontiguousarray(V @ B)),
+        lambda: _pieces.divide_rows(B, L),
+        lambda: _pieces.divide_rows(np.asfortranarray(B), np.ascontiguousarray(L)),
+        lambda: _pieces.subtract_square(L, V),
+    ):
+        with pytest.raises(ValueError, match="not Fortran-ordered"):
+            call()
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

@@ -4,13 +4,13 @@ Python handles Ctrl-C between two of its own steps, never within a call of LAPAC
 of 10,000 rows would hold it up for ten seconds. So whatever takes more than OPERATIONS is cut up;
 what takes less is one call, with the digits of that call.
 
-The factor is found one panel of columns after the other. With the columns before it known,
+The factor is found by halves. With that of the first rows and columns known,
 
-    A_j: -= L_j:,:j (L_j,:j)',    L_jj L_jj' = A_jj,    L_below = A_below L_jj'^-1,
+    L_11 L_11' = A_11,    L_21 = A_21 L_11'^-1,    L_22 L_22' = A_22 - L_21 L_21',
 
-which are products, a small factor and a triangular solve. Products, which are most of it, are cut
-into pieces of rows that do not depend on the number of threads, and neither do the digits. SciPy's
-calls of BLAS keep other threads of Python from going on, so the solves stay on one.
+which are a factor of half the size, a triangular solve, a square and another such factor. Solves
+and squares, which are most of it, are cut into pieces of rows or columns that do not depend on the
+number of threads, and neither do the digits.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 
+from musvm._blas import divide_part, factor_whole, subtract_part
 from musvm._threads import Workers
 
 # Of doubles, in one call: a few tenths of a second on one core.
 OPERATIONS = 1e10
-# Columns of a panel, and rows of it that a thread takes at a time.
-PANEL, ROWS = 512, 512
-# Columns of what is squared at a time: every thread has a copy of as many.
+# Rows of a factor that is one call. Rows of a solve and columns of a square that a thread takes at
+# a time.
+WHOLE, ROWS, SQUARED = 512, 256, 128
+# Columns of what is squared with weights at a time: every thread has a copy of as many.
 COLUMNS = 1024
 
 Matrix = NDArray[np.float64]
@@ -46,49 +47,42 @@ def lower_factor(A: Matrix, team: Workers | None = None) -> bool:
     """
     if not A.flags.f_contiguous:
         raise ValueError("the matrix is not Fortran-ordered")
+    return _factor(A, team or Workers())
+
+
+def _factor(A: Matrix, team: Workers) -> bool:
     n = len(A)
-    if n**3 / 3 <= OPERATIONS:
-        return n == 0 or _factor(A)
-    # Rows of L', which are contiguous.
-    upper, team = A.T, team or Workers()
-    return all(
-        _factor_panel(upper, start, min(start + PANEL, n), team) for start in range(0, n, PANEL)
-    )
+    if n <= WHOLE and n**3 / 3 <= OPERATIONS:
+        return bool(factor_whole(A))
+    half = n // 2
+    first, below, last = A[:half, :half], A[half:, :half], A[half:, half:]
+    if not _factor(first, team):
+        return False
+    divide_rows(below, first, team)
+    subtract_square(last, below, team)
+    return _factor(last, team)
 
 
-def _factor_panel(upper: Matrix, start: int, stop: int, team: Workers) -> bool:
-    """The next rows of L', once those above them are there."""
-    panel, above = upper[start:stop, start:], upper[:start, start:]
-    across = above[:, : stop - start]
+def divide_rows(B: Matrix, factor: Matrix, team: Workers | None = None) -> None:
+    """B L'^-1 in place of B, for a lower factor L; both Fortran-ordered."""
+
+    def divide(part: slice) -> None:
+        divide_part(B[part], factor)
+
+    (team or Workers()).each(len(B), divide, _at_a_time(ROWS, float(len(factor)) ** 2))
+
+
+def subtract_square(C: Matrix, V: Matrix, team: Workers | None = None) -> None:
+    """C - V V' in place of C, its lower triangle alone; both Fortran-ordered."""
 
     def subtract(part: slice) -> None:
-        panel[:, part] -= np.matmul(across.T, above[:, part])
+        subtract_part(C[part.start :, part], V[part.start :])
 
-    if start:
-        at_a_time = max(int(OPERATIONS / (2.0 * PANEL * start)), 1)
-        team.each(panel.shape[1], subtract, min(ROWS, at_a_time))
-    corner, rest = np.array(panel[:, : stop - start].T, order="F"), panel[:, stop - start :]
-    if not _factor(corner):
-        return False
-    panel[:, : stop - start] = corner.T
-    divide_rows(rest.T, corner)
-    return True
+    (team or Workers()).each(len(C), subtract, _at_a_time(SQUARED, 2.0 * V.size))
 
 
-def _factor(A: Matrix) -> bool:
-    return bool(lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)[1] == 0)
-
-
-def divide_rows(B: Matrix, factor: Matrix) -> None:
-    """B L'^-1 in place of B, for a lower factor L."""
-    for part in slices(len(B), float(len(factor)) ** 2):
-        B[part] = blas.dtrsm(1.0, factor, B[part], side=1, lower=1, trans_a=1)
-
-
-def subtract_square(C: Matrix, V: Matrix) -> None:
-    """C - V V' in place of C, its lower triangle alone; both Fortran-ordered."""
-    for part in slices(V.shape[1], float(len(V)) ** 2):
-        blas.dsyrk(-1.0, V[:, part], beta=1.0, c=C, lower=1, overwrite_c=1)
+def _at_a_time(most: int, operations_each: float) -> int:
+    return max(min(most, int(OPERATIONS / max(operations_each, 1.0))), 1)
 
 
 def square(V: Matrix, weights: Matrix) -> Matrix:
