@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from musvm._input.tensors import namespace
+from musvm._input.tensors import MANY_ROWS, SHORT, namespace
 
 A = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
 
@@ -23,6 +23,21 @@ def test_a_reduction_refuses_a_missing_axis(name):
 def test_a_reduction_is_that_of_numpy(name, axis, keepdims):
     found = getattr(namespace(A), name)(A, axis=axis, keepdims=keepdims)
     np.testing.assert_array_equal(found, getattr(np, name)(A, axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("n_columns", [1, 3, SHORT, SHORT + 1])
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, lambda A: np.hstack([A, A])[::2]])
+def test_many_short_rows_are_reduced_as_few_are(name, n_columns, form):
+    """Column by column; NaN wins, as it does with NumPy."""
+    many = np.random.default_rng(0).normal(size=(MANY_ROWS, n_columns))
+    many[7, 0] = np.nan
+    many = form(many)
+    for keepdims in (False, True):
+        found = getattr(namespace(many), name)(many, axis=1, keepdims=keepdims)
+        expected = getattr(np, name)(many, axis=1, keepdims=keepdims)
+        np.testing.assert_array_equal(found, expected)
+        assert not np.shares_memory(found, many)
 
 
 def test_a_product_of_vectors_is_over_the_last_axis():

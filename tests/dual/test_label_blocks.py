@@ -119,3 +119,14 @@ def test_labels_cost_less_than_directions_only_with_many_classes(L, blocks_win):
     directions = Directions.of(np.repeat(np.arange(n), L), label, sizes)
     assert work_of_directions(sizes) == pytest.approx(len(directions) ** 3 / 3)
     assert (work_of_blocks(label, n) < work_of_directions(sizes)) == blocks_win
+
+
+def test_threads_that_wait_for_a_block_without_a_factor_are_let_go():
+    """The first block has none; the others take their turns all the same."""
+    n, L = 40, 6
+    row, label = np.repeat(np.arange(n), L), np.tile(np.arange(L), n)
+    weights = np.where(label == 0, -2.0, 1.0)
+    team = Workers(3)
+    blocks = LabelBlocks(np.eye(n), row, label, np.full(n, L), weights, team)
+    team.close()
+    assert not blocks.is_definite

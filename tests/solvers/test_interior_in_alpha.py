@@ -61,8 +61,8 @@ def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, monkeypatc
     np.testing.assert_allclose(change.sum(axis=0), 0.0, atol=1e-12)
     # And exactly, once what was left out is made up for.
     for _ in range(6):
-        missing = equations.residual(change, values - equations.times_gram(change))
-        change += equations.solve(missing)
+        image = equations.image(change, equations.times_gram(change))
+        change += equations.solve(equations.centred(values) - image)
     np.testing.assert_allclose(change, expected, atol=1e-8 * np.abs(expected).max())
 
 
@@ -87,19 +87,52 @@ def test_steps_get_to_the_optimum_of_nearly_singular_matrices(seed, delta, C, ga
     assert found.primal == pytest.approx(oracle.upper, rel=2 * NEAR)
 
 
-def test_what_solving_loses_is_made_up_for(monkeypatch):
-    """A solver that is wrong by a tenth, as rounding may make it, costs refinements, not steps."""
-    problem = smooth_problem(4, 0.1, 100.0)
-    exact, wrong = all_live(problem), all_live(problem)
-    solve, calls = wrong.equations.solve, []
+def all_steps(interior: InteriorInAlpha, n_steps: int) -> list[float]:
+    """Products after each of some steps."""
+    found = []
+    for _ in range(n_steps):
+        interior.step()
+        found.append(interior.products())
+    return found
+
+
+@pytest.mark.parametrize("alike", [4.0, 100.0])
+def test_rows_that_are_alike_are_shared_and_change_nothing_else(alike, monkeypatch):
+    """What is wrong with the preconditioner costs iterations, not steps."""
+    problem = smooth_problem(7, 0.0, 100.0, L=6, gamma=1.0)
+    monkeypatch.setattr(interior_in_alpha, "ALIKE", 1.0)
+    each_alone = all_live(problem)
+    expected = all_steps(each_alone, 8)
+    assert not len(each_alone.equations._common)
+    monkeypatch.setattr(interior_in_alpha, "ALIKE", alike)
+    monkeypatch.setattr(interior_in_alpha, "WORTHWHILE", 1.0)
+    shared, n_common, n_iterations = all_live(problem), [], []
+    factorise, solve = shared.equations.factorise, shared.equations.solve
     monkeypatch.setattr(
-        wrong.equations, "solve", lambda values: calls.append(0) or 0.9 * solve(values)
+        shared.equations,
+        "factorise",
+        lambda parts: factorise(parts) or n_common.append(len(shared.equations._common)),
     )
-    for _ in range(8):
-        exact.step()
-        wrong.step()
-    assert len(calls) > 3 * 8
-    assert wrong.products() <= 5.0 * exact.products()
+    monkeypatch.setattr(
+        shared.equations, "solve", lambda values: n_iterations.append(1) or solve(values)
+    )
+    found = all_steps(shared, 8)
+    assert min(n_common[:2]) >= 10
+    assert len(n_iterations) > 3 * 8
+    np.testing.assert_allclose(found, expected, rtol=0.5)
+
+
+def test_rows_are_no_longer_shared_where_that_gets_nowhere(monkeypatch):
+    problem = smooth_problem(7, 0.0, 100.0, L=6, gamma=1.0)
+    monkeypatch.setattr(interior_in_alpha, "WORTHWHILE", np.inf)
+    monkeypatch.setattr(interior_in_alpha, "MAX_ITERATIONS", 2)
+    monkeypatch.setattr(interior_in_alpha, "ALIKE", 1e6)
+    interior = all_live(problem)
+    found = all_steps(interior, 10)
+    assert not interior.equations._may_share
+    assert not len(interior.equations._common)
+    assert not interior.equations.share_no_rows()
+    assert found[-1] < 1e-3 * found[0]
 
 
 def test_alpha_and_decision_values_agree_once_a_whole_step_is_taken(monkeypatch):

@@ -259,6 +259,34 @@ def test_rounds_end_at_max_iter_with_an_honest_certificate():
 # What must not matter
 
 
+def small_case(C: float) -> Case:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 40)
+    X = rng.normal(size=(140, 5)) + np.concatenate([y, np.ones(20)])[:, None]
+    return Case(X, DualRows(y, 3, np.full(140, C), 0.1))
+
+
+def test_rounds_go_further_once_the_tolerance_is_reached():
+    """For at most as many again; what is found by then is never worse."""
+    case, told = small_case(1e-2), []
+    usual = case.solve(tol=1e-3)
+    further = case.solve(tol=1e-3, further=1e-2, callback=lambda n, gap: told.append(n))
+    assert usual.converged
+    assert further.converged
+    assert further.relative_gap <= 1e-5 < usual.relative_gap
+    assert usual.n_rounds < further.n_rounds <= 2 * usual.n_rounds
+    assert told == list(range(1, further.n_rounds + 1))
+    no_further = case.solve(tol=1e-3, further=1e-30)
+    assert no_further.n_rounds <= 2 * usual.n_rounds
+    assert no_further.relative_gap <= usual.relative_gap
+    assert no_further.converged
+
+
+def test_what_never_reached_the_tolerance_goes_no_further():
+    case = small_case(1e-2)
+    assert case.solve(tol=1e-9, max_iter=3, further=0.1).n_rounds == 3
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_number_of_threads_changes_no_digit(sparse, monkeypatch):
     monkeypatch.setattr(linear_weights, "PIECE", 100)

@@ -25,6 +25,8 @@ Array = Any
 
 # Bytes from which a tensor comes to the host piece by piece.
 LARGE = 2**23
+# Rows of no more entries are short; so many of them are many.
+SHORT, MANY_ROWS = 26, 200
 
 
 def _reduction(ufunc: Any) -> Callable[..., Any]:
@@ -39,11 +41,31 @@ def _reduction(ufunc: Any) -> Callable[..., Any]:
     return reduce
 
 
+def _selection(ufunc: Any) -> Callable[..., Any]:
+    """The reduction of `maximum` or `minimum`, whose result no order changes.
+
+    Short rows are reduced column by column: NumPy takes up to ten times as long for one after the
+    other.
+    """
+    one_by_one = _reduction(ufunc)
+
+    def reduce(array: Any, *, axis: int, keepdims: bool = False) -> Any:
+        is_short = array.ndim == 2 and axis == 1 and 0 < array.shape[1] <= SHORT
+        if not is_short or len(array) < MANY_ROWS or not array.flags.c_contiguous:
+            return one_by_one(array, axis=axis, keepdims=keepdims)
+        chosen = array[:, 0].copy()
+        for column in array.T[1:]:
+            ufunc(chosen, column, out=chosen)
+        return chosen[:, None] if keepdims else chosen
+
+    return reduce
+
+
 # NumPy's own functions take as long to find their way as to reduce a small array: the same by
 # shorter ways. `vecdot` is over the last axis, as in the array API.
 _SHORTER = {
-    "max": _reduction(np.maximum),
-    "min": _reduction(np.minimum),
+    "max": _selection(np.maximum),
+    "min": _selection(np.minimum),
     "sum": _reduction(np.add),
     "vecdot": partial(np.einsum, "...i,...i->..."),
 }

@@ -7,10 +7,9 @@ On a face (`faces.py`) D is a quadratic with gradient g, and the step d solves
 with a small ridge r.
 
 Directly, while that costs no more than a factor of K. Rows with all L labels free are eliminated
-first: on zero-sum vectors their block of the Hessian is L - 1 copies of one matrix K_AA, and what
-remains for the other rows T is the same problem with the Schur complement K_TT - K_TA K_AA^-1 K_AT
-for K. It is solved label by label (`label_blocks.py`), or with a dense Cholesky factor in the
-|group| - 1 directions e_l - e_l0 of each group, whichever costs less.
+first (`common_rows.py`): what remains for the other rows is the same problem with a Schur
+complement for K. It is solved label by label (`label_blocks.py`), or with a dense Cholesky factor
+in the |group| - 1 directions e_l - e_l0 of each group, whichever costs less.
 
 By conjugate gradients otherwise, one product of K with an M x L matrix each. The preconditioner
 is the inverse of K + r I itself, projected onto the groups: exact where all labels are free, and
@@ -25,8 +24,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import divide_rows, lower_factor, subtract_square
+from musvm._pieces import lower_factor
 from musvm._threads import Workers
+from musvm.dual.common_rows import CommonRows
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.faces import Directions, Face
 from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
@@ -87,34 +87,25 @@ class NewtonSolver:
         return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damped)
 
     def _direct(self, face: Face, g: FloatArray, full: np.ndarray, ridge: float) -> FloatArray:
-        # With R the factor of K_AA, V = R^-1 K_AT and u = R^-1 g_A, the Schur complement is
-        # K_TT - V'V, its gradient g_T - V'u, and then d_A = -R^-T (u + V d_T).
         K, L = self.problem.gram, self.problem.rows.n_classes
         in_full = full[face.group]
         rest = np.flatnonzero(~in_full)
         A = face.row[face.starts[:-1][full]]
         T, position = np.unique(face.row[rest], return_inverse=True)
-        label = face.label[rest]
-
-        K_TT, rhs = K[np.ix_(T, T)], g[label, face.row[rest]]
+        label, rhs = face.label[rest], g[face.label[rest], face.row[rest]]
+        common = CommonRows(K, A, T, np.full(len(A), ridge))
+        if not common.is_definite:
+            raise NotPositiveDefiniteError
         if len(A):
-            R = cholesky(K[np.ix_(A, A)], ridge)
-            centred = g[:, A].T - g[:, A].mean(axis=0)[:, None]
-            u = blas.dtrsm(1.0, R, centred, lower=1)
-        if len(A) and len(T):
-            Vt = K[np.ix_(A, T)].T
-            divide_rows(Vt, R)
-            subtract_square(K_TT.T, Vt)
-            rhs = rhs - (Vt @ u)[position, label]
+            u, of_T = common.eliminate(g[:, A].T)
+            rhs = rhs - of_T[position, label]
 
         step = np.empty(len(face.row))
-        step[rest] = _zero_sum_step(K_TT, position, label, face.sizes[~full], rhs, ridge)
-        if len(A) and len(T):
+        step[rest] = _zero_sum_step(common.schur, position, label, face.sizes[~full], rhs, ridge)
+        if len(A):
             d_T = np.zeros((len(T), L))
             d_T[position, label] = step[rest]
-            u = u + Vt.T @ d_T
-        if len(A):
-            step[in_full] = -blas.dtrsm(1.0, R, u, lower=1, trans_a=1).ravel()
+            step[in_full] = common.changes(-u, d_T).ravel()
         return step
 
     def _conjugate_gradients(self, face: Face, slopes: FloatArray, ridge: float) -> FloatArray:

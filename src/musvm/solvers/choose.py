@@ -101,8 +101,9 @@ MOST_COLUMNS_THERE = 2000
 # From so many points on, few of them at a time meet their kernel.
 GROWING = 100_000
 # What fits aim at, as a share of the gain over the model that knows nothing. Where descent is quick
-# weights are small and leads are too: less costs some thousandths of a second.
-AIM, EASY_AIM = 0.1, 0.01
+# weights are small and leads are too: less costs some thousandths of a second, and descent on few
+# columns goes further by itself.
+AIM, EASY_AIM, FURTHER = 0.1, 0.01, 0.1
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt; how often
 # an ever smaller one is tried for.
 SURE, MOST_DOUBTS = 0.5, 2
@@ -433,8 +434,9 @@ def _solve_interior(
     trial = min(wanted, max(left // 2, left - MOST_STEPS))
     if may_try and trial > 0:
         attempts.add_anew(
-            solve_linear, problem.X, problem.rows, dual, team, at_most=trial, rated=RATED, **order
-        )
+            solve_linear, problem.X, problem.rows, dual, team, at_most=trial, rated=RATED,
+            further=FURTHER if is_easy(dual, squares) else 1.0, **order,
+        )  # fmt: skip
     if not attempts.is_over:
         Z = principal_factor(problem.X, problem.rows)
         given = Z, dual, lambda alpha: points.decision_values(points.weights(alpha), L), team

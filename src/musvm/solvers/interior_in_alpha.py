@@ -18,10 +18,17 @@ agree to the last digit whatever was lost in solving. What was lost, a residual 
 is only missed by the products: that of a variable x misses its target by x r. So much may be left
 as is small next to the target.
 
-A label whose theta has all but vanished is left out of the equations: it follows from the others'
-changes. So the equations become fewer while the method closes in on the right face. They are
-solved label by label, with a multiplier for every row (`musvm.dual.label_blocks`), where that costs
-less than a factor in the directions e_l - e_k, k the label of the row with the largest theta.
+Since so little is asked of them, equations that are nearly these do, as the preconditioner of
+conjugate gradients:
+
+- A label whose theta has all but vanished is left out: it follows from the others' changes. So the
+  equations become fewer while the method closes in on the right face.
+- Rows whose labels have nearly the same theta, as those of a universum at Delta = 0, are taken to
+  have the same, and are eliminated for all labels at once (`musvm.dual.common_rows`).
+
+What is left is solved label by label, with a multiplier for every row (`musvm.dual.label_blocks`),
+where that costs less than a factor in the directions e_l - e_k, k the label of the row with the
+largest theta.
 """
 
 from __future__ import annotations
@@ -35,6 +42,7 @@ import numpy as np
 from musvm._input.tensors import Array, BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
+from musvm.dual.common_rows import CommonRows, work_of_common_rows
 from musvm.dual.faces import Directions
 from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
 from musvm.dual.problem import DualProblem, DualRows
@@ -44,10 +52,14 @@ from musvm.solvers.interior import GIVE_BACKS, ScaledFactor, refuse_equations
 
 # A label counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
+# Rows are alike if none of their thetas is so many times another; it is worth while to share their
+# factor for all labels if a step then takes such a part of the operations.
+ALIKE, WORTHWHILE = 4.0, 0.6
 # What products may miss their target by, as a share of it; that of a predictor, which is not taken,
 # is so much of their mean.
 MISSED, OF_PREDICTOR = 0.1, 1e-3
-MAX_REFINEMENTS = 8
+# Conjugate gradients end after so many iterations, or so many of which none misses half as much.
+MAX_ITERATIONS, PATIENCE = 40, 2
 # Columns of the Gram matrix that a thread takes at a time.
 COLUMNS = 512
 
@@ -95,6 +107,7 @@ class EquationsInAlpha:
         self._team = team
         self._row, self._label = np.nonzero(live.T)
         self.size = len(self._row)
+        self._may_share = True
 
     def times_gram(self, values: FloatArray) -> FloatArray:
         """values K, (L, R)."""
@@ -108,15 +121,58 @@ class EquationsInAlpha:
 
     def factorise(self, parts: list[Part]) -> None:
         self.star = Star(np.hstack([part.cone.star.theta for part in parts]))
-        theta = self.star.theta[self._label, self._row]
-        kept, sizes = self._heaviest_first(theta)
-        self._at = self._label[kept], self._row[kept]
+        self._weights = np.divide(
+            1.0, self.star.theta, out=np.zeros_like(self.star.theta), where=self.live
+        )
+        kept, self._sizes = self._heaviest_first(self.star.theta[self._label, self._row])
+        self._kept = self._label[kept], self._row[kept]
         self._small = self.live.copy()
-        self._small[self._at] = False
+        self._small[self._kept] = False
         self._some_are_small = bool(self._small.any())
-        self.size = int(sizes.sum()) - len(sizes)
-        by_labels = self._by_labels(sizes, theta[kept])
-        self._divide = by_labels or self._by_directions(sizes, theta[kept])
+        self.size = int(self._sizes.sum()) - len(self._sizes)
+        self._share(self._alike() if self._may_share else np.empty(0, dtype=np.intp))
+
+    def share_no_rows(self) -> bool:
+        """Solve the equations as they are from now on; False if that is what is done already."""
+        if not self._may_share or not len(self._common):
+            return False
+        self._may_share = False
+        self._share(np.empty(0, dtype=np.intp))
+        return True
+
+    def _alike(self) -> IntArray:
+        """Rows with nearly the same theta for all labels, if it costs much less to share them."""
+        label, row = self._kept
+        rows, sizes = row[np.cumsum(self._sizes) - 1], self._sizes
+        is_alike = sizes == len(self.live)
+        logs = np.log(self._weights[:, rows[is_alike]])
+        is_alike[is_alike] = np.ptp(logs, axis=0) <= np.log(ALIKE)
+        in_rest = ~np.repeat(is_alike, sizes)
+        n_common, n_others = int(is_alike.sum()), int((~is_alike).sum())
+        shared = work_of_common_rows(n_common, n_others) + _work(label[in_rest], sizes[~is_alike])
+        return rows[is_alike] if shared <= WORTHWHILE * _work(label, sizes) else rows[:0]
+
+    def _share(self, common: IntArray) -> None:
+        """Factors with these rows eliminated for all labels at once."""
+        label, row = self._kept
+        is_other = np.zeros(len(self.gram), dtype=bool)
+        is_other[row] = True
+        is_other[common] = False
+        self._common, self._others = common, np.flatnonzero(is_other)
+        if len(common):
+            weights = np.exp(np.log(self._weights[:, common]).mean(axis=0))
+            self._shared = CommonRows(
+                self.gram, common, self._others, weights, self._team, most_ridge=1.0
+            )
+            if not self._shared.is_definite:
+                refuse_equations()
+        in_rest = is_other[row]
+        self._at = label[in_rest], row[in_rest]
+        self._divide = self._solver_of(
+            self._shared.schur if len(common) else self.gram,
+            np.cumsum(is_other)[row[in_rest]] - 1 if len(common) else row[in_rest],
+            self._sizes[is_other[row[np.cumsum(self._sizes) - 1]]],
+        )
 
     def _heaviest_first(self, theta: FloatArray) -> tuple[IntArray, IntArray]:
         """Variables that count, by rows, the heaviest of each row first; and how many a row has."""
@@ -129,25 +185,23 @@ class EquationsInAlpha:
         kept = order[(counts | first) & rows_that_count[row]]
         return kept, np.unique(self._row[kept], return_counts=True)[1]
 
-    def _by_labels(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray] | None:
-        """By one block for every label; None where directions cost less."""
-        label, row = self._at
-        if work_of_blocks(label, len(sizes)) >= work_of_directions(sizes):
-            return None
-        blocks = LabelBlocks(self.gram, row, label, sizes, 1.0 / theta, self._team, most_ridge=1.0)
-        if not blocks.is_definite:
-            refuse_equations()
-        return blocks.solve
-
-    def _by_directions(self, sizes: IntArray, theta: FloatArray) -> Callable[..., FloatArray]:
-        label, row = self._at
-        if len(row) == 0:
+    def _solver_of(
+        self, gram: FloatArray, place: IntArray, sizes: IntArray
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Of labels at these places of a matrix, by rows of these sizes: a number for each."""
+        label, weights = self._at[0], self._weights[self._at]
+        if len(label) == 0:
             return lambda values: values
-        directions = Directions.of(row, label, sizes)
-        H = directions.hessian(self.gram)
+        if work_of_blocks(label, len(sizes)) < work_of_directions(sizes):
+            blocks = LabelBlocks(gram, place, label, sizes, weights, self._team, most_ridge=1.0)
+            if not blocks.is_definite:
+                refuse_equations()
+            return blocks.solve
+        directions = Directions.of(place, label, sizes)
+        H = directions.hessian(gram)
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
-        _add_blocks(H, group, 1.0 / theta[directions.away])
-        H.flat[:: len(H) + 1] += 1.0 / theta[directions.towards]
+        _add_blocks(H, group, weights[directions.away])
+        H.flat[:: len(H) + 1] += weights[directions.towards]
         factor = ScaledFactor(H, self._team)
 
         def divide(values: FloatArray) -> FloatArray:
@@ -156,20 +210,34 @@ class EquationsInAlpha:
         return divide
 
     def solve(self, values: FloatArray) -> FloatArray:
-        """The change whose image is the values, up to a constant in every row, (L, R)."""
+        """The change whose image is nearly the values, up to a constant in every row, (L, R)."""
         change = np.zeros_like(values)
-        change[self._at] = self._divide(values[self._at])
+        if len(self._common):
+            u, of_others = self._shared.eliminate(values[:, self._common].T)
+            values_there = values.copy()
+            values_there[:, self._others] -= of_others.T
+            change[self._at] = self._divide(values_there[self._at])
+            change[:, self._common] = self._shared.changes(u, change[:, self._others].T).T
+        else:
+            change[self._at] = self._divide(values[self._at])
         if self._some_are_small:
             slopes = self.star.slopes(values - self.times_gram(change))
             change += self._small * self.star.theta * slopes
         solved: FloatArray = self.star.closed(change)
         return solved
 
-    def residual(self, change: FloatArray, values: FloatArray) -> FloatArray:
-        """What diag(1 / theta) change misses of the values, up to a constant in every row."""
-        found = np.divide(change, self.star.theta, out=np.zeros_like(change), where=self.live)
-        missing: FloatArray = self.star.slopes(values - found)
-        return missing * self.live
+    def image(self, change: FloatArray, gram_times_change: FloatArray) -> FloatArray:
+        """(K + diag(1 / theta)) change, up to a constant in every row."""
+        return self.centred(gram_times_change + self._weights * change)
+
+    def centred(self, values: FloatArray) -> FloatArray:
+        """Values of live labels less their mean, weighted by theta; zero elsewhere."""
+        slopes: FloatArray = self.star.slopes(values)
+        return slopes * self.live
+
+
+def _work(label: IntArray, sizes: IntArray) -> float:
+    return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
 
 
 def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
@@ -209,29 +277,46 @@ class InteriorInAlpha(CentralPath):
         offset = self.joined(lambda cone: cone.d_alpha)
         unchanged = self._own_F - self._F + self.equations.times_gram(offset)
         wanted = target or OF_PREDICTOR * self.products() / self.n_products
-        change, dF = self._response(unchanged, MISSED * wanted)
+        change, dF, missed = self._response(unchanged, MISSED * wanted)
+        if missed > wanted and self.equations.share_no_rows():
+            change, dF, _ = self._response(unchanged, MISSED * wanted)
         d_alpha = offset + change
         self._map(lambda p: p.cone.follow(dF[:, p.rows], d_alpha[:, p.rows]))
         return dF
 
-    def _response(self, unchanged: FloatArray, enough: float) -> tuple[FloatArray, FloatArray]:
-        """How alpha responds where F would change so by itself, and how F then does.
+    def _response(
+        self, unchanged: FloatArray, enough: float
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """How alpha responds where F would change so by itself, how F then does, what is missed.
 
-        Refined until no product misses its target by more than `enough`, or that no longer falls.
+        By conjugate gradients, until no product misses its target by more than `enough`. The
+        preconditioner is not quite symmetric: directions are made conjugate by what residuals
+        change by.
         """
-        widest = self.joined(lambda cone: np.max(cone.x, axis=0))
-        change, dF, residual, missed = np.zeros_like(unchanged), unchanged, -unchanged, np.inf
-        for _ in range(1 + MAX_REFINEMENTS):
-            better = change + self.equations.solve(residual)
-            dF_of_better = unchanged + self.equations.times_gram(better)
-            residual = self.equations.residual(better, -dF_of_better)
-            before, missed = missed, float(np.max(widest * np.abs(residual)))
-            if not missed < before:
+        equations, widest = self.equations, self.joined(lambda cone: np.max(cone.x, axis=0))
+        change, dF, residual = np.zeros_like(unchanged), unchanged, equations.centred(-unchanged)
+        direction, gram_times = np.zeros_like(unchanged), np.zeros_like(unchanged)
+        before, height = residual, np.inf
+        best, n_waited = (change, dF, np.inf), 0
+        for _ in range(MAX_ITERATIONS):
+            solved = equations.solve(residual)
+            slope = float(np.vdot(solved, residual - before)) / height
+            before, height = residual, float(np.vdot(solved, residual))
+            direction = solved + slope * direction
+            gram_times = equations.times_gram(solved) + slope * gram_times
+            image = equations.image(direction, gram_times)
+            curvature = float(np.vdot(direction, image))
+            if not (height > 0.0 and curvature > 0.0):
                 break
-            change, dF = better, dF_of_better
-            if missed <= enough or missed > 0.5 * before:
+            length = float(np.vdot(direction, residual)) / curvature
+            change, dF = change + length * direction, dF + length * gram_times
+            residual = residual - length * image
+            missed = float(np.max(widest * np.abs(residual)))
+            n_waited = 0 if missed < 0.5 * best[2] else n_waited + 1
+            best = min(best, (change, dF, missed), key=lambda one: one[2])
+            if missed <= enough or n_waited >= PATIENCE:
                 break
-        return change, dF
+        return best
 
     def gap_by_drift(self) -> float:
         """What the gap is larger or smaller by because F are not the decision values of alpha."""

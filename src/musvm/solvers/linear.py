@@ -48,6 +48,7 @@ from musvm.solvers._linear import (
     weights,
     zero_weights,
 )
+from musvm.solvers.attempts import counted_from, joined
 from musvm.solvers.rounds import curvatures, rounds_until_certified
 
 # Points with a larger share of entries that are not zero stay as they are.
@@ -301,6 +302,7 @@ def solve_linear(
     random_state: np.random.RandomState | None = None,
     callback: Callable[[int, float], None] | None = None,
     rated: int | None = None,
+    further: float = 1.0,
 ) -> DualSolution:
     """Minimise the dual of a linear kernel to a relative duality gap of `tol`.
 
@@ -315,6 +317,7 @@ def solve_linear(
     random_state : orders the points; a fixed seed if None
     callback : called with the number of rounds done and the relative gap after each
     rated : give up where the rate of so many rounds says that `max_iter` are too few; never if None
+    further : once `tol` is reached, go on to this share of it, for at most as many rounds again
 
     Returns
     -------
@@ -322,18 +325,33 @@ def solve_linear(
     """
     order = random_state or np.random.RandomState(0)
     descent = _Descent(X, chosen, rows, workers)
-    survey, history = rounds_until_certified(
-        rows,
-        descent.survey_at_zero(),
-        lambda survey: _round(descent, survey, order),
-        lambda survey: _certify(descent, survey),
-        descent.hidden_gap,
-        tol=tol,
-        max_iter=max_iter,
-        callback=callback,
-        rated=rated,
-    )
-    return DualSolution.certified(rows, survey.alpha, survey.F, tol=tol, history=history)
+
+    def found_from(
+        start: Iterate, aim: float, max_iter: int, callback: Callable[[int, float], None] | None
+    ) -> DualSolution:
+        survey, history = rounds_until_certified(
+            rows,
+            start,
+            lambda survey: _round(descent, survey, order),
+            lambda survey: _certify(descent, survey),
+            descent.hidden_gap,
+            tol=aim,
+            max_iter=max_iter,
+            callback=callback,
+            rated=rated,
+        )
+        alpha, F = survey.alpha, survey.F
+        if further < 1.0:
+            # What follows writes to them.
+            alpha, F = alpha.copy(), F.copy()
+        return DualSolution.certified(rows, alpha, F, tol=tol, history=history)
+
+    found = found_from(descent.survey_at_zero(), tol, max_iter, callback)
+    n_more = min(found.n_rounds, max_iter - found.n_rounds)
+    if further == 1.0 or not found.converged or n_more < 1:
+        return found
+    told = counted_from(found.n_rounds, callback)
+    return joined(found, found_from(descent.certify(), further * tol, n_more, told))
 
 
 def _round(descent: _Descent, survey: Iterate, random_state: np.random.RandomState) -> Iterate:
