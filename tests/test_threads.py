@@ -17,7 +17,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import musvm
-from musvm import UniversumSVC
+from musvm import UniversumSVC, _threads
 from musvm._lazy import lazy
 from musvm._threads import Workers, one_blas_thread, workers
 
@@ -40,6 +40,28 @@ def test_the_limit_holds_until_the_last_holder_leaves():
         first.close()
         assert blas_threads() == 1
         second.close()
+        assert blas_threads() == 2
+
+
+@pytest.mark.parametrize("after_setting", [False, True])
+def test_an_interrupt_on_the_way_in_leaves_nothing_held(after_setting, monkeypatch):
+    """Else BLAS would never again be held to one thread, or never have more."""
+    set_to_one = _threads._set_to_one
+
+    def interrupted(limits):
+        if after_setting:
+            set_to_one(limits)
+        raise KeyboardInterrupt
+
+    with threadpool_limits(2, user_api="blas"):
+        with monkeypatch.context() as patch:
+            patch.setattr(_threads, "_set_to_one", interrupted)
+            with pytest.raises(KeyboardInterrupt), one_blas_thread():
+                pass
+        assert blas_threads() == 2
+        with one_blas_thread() as n_threads:
+            assert n_threads == 2
+            assert blas_threads() == 1
         assert blas_threads() == 2
 
 

@@ -42,21 +42,28 @@ class _Holders:
         """How often the calling thread holds BLAS."""
         return getattr(self.of_thread, "depth", 0)
 
-    def enter(self) -> None:
+    def enter(self, held: list[bool]) -> None:
+        """Hold BLAS, and say so in `held`: an interrupt may come before that."""
         with self.lock:
             if self.depth == 0:
-                self.limits = _limited(_libraries(per_thread=False))
+                self.limits = _above_one(_libraries(per_thread=False))
+                _set_to_one(self.limits)
             if self.own_depth == 0:
-                self.of_thread.limits = _limited(_libraries(per_thread=True))
+                self.of_thread.limits = _above_one(_libraries(per_thread=True))
+                _set_to_one(self.of_thread.limits)
             self.depth += 1
             self.of_thread.depth = self.own_depth + 1
+            held.append(True)
 
-    def leave(self) -> None:
+    def leave(self, held: list[bool]) -> None:
+        """Let go of what is held, and restore all limits that nobody needs any longer."""
         with self.lock:
-            self.depth -= 1
-            self.of_thread.depth -= 1
+            if held:
+                self.depth -= 1
+                self.of_thread.depth -= 1
             if self.own_depth == 0:
-                _set(self.of_thread.limits)
+                _set(getattr(self.of_thread, "limits", []))
+                self.of_thread.limits = []
             if self.depth == 0:
                 self._restore()
 
@@ -65,6 +72,7 @@ class _Holders:
             _release_control()
             _set(self.limits)
             _release_control()
+            self.limits = []
 
     def after_fork(self) -> None:
         """In a child: of all threads only the one that forked is left, and what it holds."""
@@ -74,15 +82,17 @@ class _Holders:
             self._restore()
 
 
-def _limited(libraries: list[Any]) -> list[tuple[Any, int]]:
-    """Set libraries to one thread; returns those that had more, and how many."""
+def _above_one(libraries: list[Any]) -> list[tuple[Any, int]]:
+    """The libraries that may use more than one thread, and how many."""
     before = [(library, library.get_num_threads()) for library in libraries]
     # What is at one already is somebody else's to restore.
-    before = [(library, n_threads) for library, n_threads in before if n_threads not in (None, 1)]
-    if before:
+    return [(library, n_threads) for library, n_threads in before if n_threads not in (None, 1)]
+
+
+def _set_to_one(limits: list[tuple[Any, int]]) -> None:
+    if limits:
         _release_control()
-        _set([(library, 1) for library, _ in before])
-    return before
+        _set([(library, 1) for library, _ in limits])
 
 
 def _set(limits: list[tuple[Any, int]]) -> None:
@@ -125,7 +135,7 @@ def _threads_allowed() -> int:
 
 def _limit_this_thread() -> None:
     """For a thread of our own: it computes nothing else, so nothing is restored."""
-    _limited(_libraries(per_thread=True))
+    _set_to_one(_above_one(_libraries(per_thread=True)))
 
 
 _holders = _Holders()
@@ -145,12 +155,12 @@ def one_blas_thread() -> Iterator[int]:
     The limit belongs to the process. If every thread set and restored it, one that ends would
     lift it for the others, or restore the limit of another.
     """
-    n_threads = _threads_allowed()
-    _holders.enter()
+    n_threads, held = _threads_allowed(), list[bool]()
     try:
+        _holders.enter(held)
         yield n_threads
     finally:
-        _holders.leave()
+        _holders.leave(held)
 
 
 class Workers:
