@@ -116,7 +116,7 @@ class Verification(Tabulated):
         )
 
 
-def verify(model: Any, X: Any, y: Any, *, universum: Any = None) -> Verification:
+def verify(model: Any, X: Any, y: Any, universum: Any = None) -> Verification:
     """Recompute the certificate of a fitted model from its data, in extended precision.
 
     Parameters
@@ -132,7 +132,7 @@ def verify(model: Any, X: Any, y: Any, *, universum: Any = None) -> Verification
 
     universum : {array-like, sparse matrix} of shape (m, n_features), or a tuple or list of \
 such arrays, default=None
-        The universum of the fit; by its name, as everywhere.
+        The universum of the fit.
 
     Returns
     -------

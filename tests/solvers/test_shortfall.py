@@ -9,11 +9,13 @@ from musvm.dual.solution import DualSolution
 from musvm.solvers.shortfall import shortfall
 
 
-def stopped(relative_gap: float, n_rounds: int, hidden_gap: float = 0.0, **more: object) -> str:
-    """What is said of a solution that stopped with this gap."""
+def stopped(
+    relative_gap: float, n_rounds: int, hidden_gap: float = 0.0, gap: float = 1.0, **more: object
+) -> str:
+    """What is said of a solution with an objective of 1 that stopped with this gap."""
     nothing = np.zeros((1, 2))
     solution = DualSolution(
-        primal=1.0, gap=1.0, relative_gap=relative_gap, n_rounds=n_rounds, converged=False,
+        primal=1.0, gap=gap, relative_gap=relative_gap, n_rounds=n_rounds, converged=False,
         alpha=nothing, decision=nothing, hidden_gap=hidden_gap,
     )  # fmt: skip
     return shortfall(solution, tol=1e-4, max_iter=n_rounds, largest=None, **more)
@@ -31,6 +33,15 @@ def test_a_model_that_gains_nothing_has_no_relative_gap():
     assert "loosen tol" not in sentence
     assert sentence.endswith(
         "not below that of zero weights: raise max_iter or scale the features."
+    )
+
+
+@pytest.mark.parametrize(("gap", "is_of_gain"), [(0.5, False), (0.1, True)])
+def test_what_a_gap_is_relative_to_is_said_where_it_is_not_the_objective(gap, is_of_gain):
+    """Who divides `dual_gap_` by `objective_` finds another number there."""
+    sentence = stopped(0.5, 3, gap=gap)
+    assert ("gap of 5.0e-01, of what the model gains over zero weights, above" in sentence) == (
+        is_of_gain
     )
 
 

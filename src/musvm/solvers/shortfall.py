@@ -15,6 +15,9 @@ from musvm.dual.solution import DualSolution
 BY_ROUNDING = "rounding errors"
 """Words of every message that names rounding as the reason, and of no other."""
 
+OF_GAIN = ", of what the model gains over zero weights"
+"""What the gap is relative to, where that is not the objective."""
+
 
 def shortfall(
     solution: DualSolution,
@@ -29,7 +32,8 @@ def shortfall(
     `largest` is the largest k(x, x), where that is known, and `kernel` what the kernel is called.
     """
     relative, hidden, rounds = solution.relative_gap, solution.hidden_gap, solution.n_rounds
-    reached = f"at a relative duality gap of {relative:.1e}, above tol={tol:g}"
+    of_gain = OF_GAIN if solution.gap < 0.99 * relative * abs(solution.primal) else ""
+    reached = f"at a relative duality gap of {relative:.1e}{of_gain}, above tol={tol:g}"
     more_remedies = ", scale the features, or loosen tol"
     if math.isinf(relative):
         reached = "with an objective that is not below that of zero weights"
@@ -40,7 +44,9 @@ def shortfall(
         return f"{stopped}: {remedy}{more_remedies}."
     found = f"{stopped}; more rounds would not help, since"
     if relative <= tol:
-        found = f"The relative duality gap of {relative:.1e} seems to meet tol={tol:g}, but"
+        found = (
+            f"The relative duality gap of {relative:.1e}{of_gain} seems to meet tol={tol:g}, but"
+        )
         hidden += relative
     remedy = {"precomputed": "scale the matrix, ", "rbf": ""}.get(
         kernel if isinstance(kernel, str) else "", "centre and scale the features, "
