@@ -137,6 +137,7 @@ def test_an_interrupt_that_a_callback_of_the_collector_drops_comes_again(interru
 def short_pieces(monkeypatch):
     """Pieces as if a few thousand operations took long; what every call of BLAS would cost."""
     monkeypatch.setattr(_pieces, "OPERATIONS", 2e4)
+    monkeypatch.setattr(_pieces, "WHOLE", 32)
     costs = []
 
     def counted(function, cost):

@@ -43,21 +43,33 @@ def test_the_limit_holds_until_the_last_holder_leaves():
         assert blas_threads() == 2
 
 
-@pytest.mark.parametrize("after_setting", [False, True])
-def test_an_interrupt_on_the_way_in_leaves_nothing_held(after_setting, monkeypatch):
+class InterruptedDict(dict):
+    """An interrupt comes right after something was put in."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["before limits", "after limits", "at the end"])
+def test_an_interrupt_on_the_way_in_leaves_nothing_held(where, monkeypatch):
     """Else BLAS would never again be held to one thread, or never have more."""
     set_to_one = _threads._set_to_one
 
     def interrupted(limits):
-        if after_setting:
+        if where == "after limits":
             set_to_one(limits)
         raise KeyboardInterrupt
 
     with threadpool_limits(2, user_api="blas"):
         with monkeypatch.context() as patch:
-            patch.setattr(_threads, "_set_to_one", interrupted)
+            if where == "at the end":
+                patch.setattr(_threads._holders, "held", InterruptedDict())
+            else:
+                patch.setattr(_threads, "_set_to_one", interrupted)
             with pytest.raises(KeyboardInterrupt), one_blas_thread():
                 pass
+            assert not _threads._holders.held
         assert blas_threads() == 2
         with one_blas_thread() as n_threads:
             assert n_threads == 2

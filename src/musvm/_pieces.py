@@ -1,8 +1,8 @@
 """Factors and products of large matrices in pieces, between which an interrupt is heard.
 
 Python handles Ctrl-C between two of its own steps, never within a call of LAPACK: a Cholesky factor
-of 10,000 rows would hold it up for ten seconds. So whatever takes more than OPERATIONS is cut up;
-what takes less is one call, with the digits of that call.
+of 10,000 rows would hold it up for ten seconds. So whatever takes more than OPERATIONS is cut up,
+and what threads can share is cut into smaller pieces.
 
 The factor is found by halves. With that of the first rows and columns known,
 
@@ -52,7 +52,7 @@ def lower_factor(A: Matrix, team: Workers | None = None) -> bool:
 
 def _factor(A: Matrix, team: Workers) -> bool:
     n = len(A)
-    if n <= WHOLE and n**3 / 3 <= OPERATIONS:
+    if n <= WHOLE:
         return bool(factor_whole(A))
     half = n // 2
     first, below, last = A[:half, :half], A[half:, :half], A[half:, half:]

@@ -34,38 +34,40 @@ class _Holders:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.of_thread = threading.local()
-        self.depth = 0
+        self.held: dict[object, int] = {}
         self.limits: list[tuple[Any, int]] = []
 
-    @property
-    def own_depth(self) -> int:
-        """How often the calling thread holds BLAS."""
-        return getattr(self.of_thread, "depth", 0)
+    def _are_own(self) -> bool:
+        """Whether the calling thread holds BLAS."""
+        return threading.get_ident() in self.held.values()
 
-    def enter(self, held: list[bool]) -> None:
-        """Hold BLAS, and say so in `held`: an interrupt may come before that."""
+    def enter(self, holder: object) -> None:
+        """Hold BLAS for somebody; an interrupt on the way leaves it as it was."""
         with self.lock:
-            if self.depth == 0:
-                self.limits = _above_one(_libraries(per_thread=False))
-                _set_to_one(self.limits)
-            if self.own_depth == 0:
-                self.of_thread.limits = _above_one(_libraries(per_thread=True))
-                _set_to_one(self.of_thread.limits)
-            self.depth += 1
-            self.of_thread.depth = self.own_depth + 1
-            held.append(True)
+            try:
+                if not self.held:
+                    self.limits = _above_one(_libraries(per_thread=False))
+                    _set_to_one(self.limits)
+                if not self._are_own():
+                    self.of_thread.limits = _above_one(_libraries(per_thread=True))
+                    _set_to_one(self.of_thread.limits)
+                self.held[holder] = threading.get_ident()
+            finally:
+                self._restore_unneeded()
 
-    def leave(self, held: list[bool]) -> None:
-        """Let go of what is held, and restore all limits that nobody needs any longer."""
+    def leave(self, holder: object) -> None:
+        """Let go of what is held for somebody, if anything."""
         with self.lock:
-            if held:
-                self.depth -= 1
-                self.of_thread.depth -= 1
-            if self.own_depth == 0:
-                _set(getattr(self.of_thread, "limits", []))
-                self.of_thread.limits = []
-            if self.depth == 0:
-                self._restore()
+            self.held.pop(holder, None)
+            self._restore_unneeded()
+
+    def _restore_unneeded(self) -> None:
+        """All limits that nobody needs any longer."""
+        if not self._are_own():
+            _set(getattr(self.of_thread, "limits", []))
+            self.of_thread.limits = []
+        if not self.held:
+            self._restore()
 
     def _restore(self) -> None:
         if self.limits:
@@ -77,8 +79,9 @@ class _Holders:
     def after_fork(self) -> None:
         """In a child: of all threads only the one that forked is left, and what it holds."""
         self.lock = threading.Lock()
-        was_held, self.depth = self.depth > 0, self.own_depth
-        if was_held and self.depth == 0:
+        was_held, own = bool(self.held), threading.get_ident()
+        self.held = {holder: thread for holder, thread in self.held.items() if thread == own}
+        if was_held and not self.held:
             self._restore()
 
 
@@ -155,12 +158,12 @@ def one_blas_thread() -> Iterator[int]:
     The limit belongs to the process. If every thread set and restored it, one that ends would
     lift it for the others, or restore the limit of another.
     """
-    n_threads, held = _threads_allowed(), list[bool]()
+    n_threads, holder = _threads_allowed(), object()
     try:
-        _holders.enter(held)
+        _holders.enter(holder)
         yield n_threads
     finally:
-        _holders.leave(held)
+        _holders.leave(holder)
 
 
 class Workers:

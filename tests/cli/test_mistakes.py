@@ -364,7 +364,9 @@ def test_advice_that_is_translated_is_given_by_the_library():
 )
 def test_a_fit_that_falls_short_is_answered_with_options(relative, hidden, rounds):
     """Its rounds are over, its path is at an end, or rounding hides the gap."""
-    solution = SimpleNamespace(relative_gap=relative, hidden_gap=hidden, n_rounds=rounds)
+    solution = SimpleNamespace(
+        relative_gap=relative, hidden_gap=hidden, n_rounds=rounds, gap=relative, primal=1.0
+    )
     said = shortfall(solution, tol=1e-4, max_iter=9, largest=1e9)
     assert in_the_shell(said).endswith(": leave out --no-scale, or smaller --C.")
 

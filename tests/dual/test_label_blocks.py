@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,12 +123,51 @@ def test_labels_cost_less_than_directions_only_with_many_classes(L, blocks_win):
     assert (work_of_blocks(label, n) < work_of_directions(sizes)) == blocks_win
 
 
+def in_time(function) -> None:
+    """Run a function on a thread that must not wait for ever."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(30.0)
+    assert not thread.is_alive()
+
+
+def all_labels_of(n: int, L: int):
+    """K, rows, labels and sizes of n rows with all labels."""
+    return np.eye(n), np.repeat(np.arange(n), L), np.tile(np.arange(L), n), np.full(n, L)
+
+
 def test_threads_that_wait_for_a_block_without_a_factor_are_let_go():
     """The first block has none; the others take their turns all the same."""
-    n, L = 40, 6
-    row, label = np.repeat(np.arange(n), L), np.tile(np.arange(L), n)
-    weights = np.where(label == 0, -2.0, 1.0)
-    team = Workers(3)
-    blocks = LabelBlocks(np.eye(n), row, label, np.full(n, L), weights, team)
-    team.close()
-    assert not blocks.is_definite
+    K, row, label, sizes = all_labels_of(40, 6)
+    found = []
+
+    def factorise():
+        team = Workers(3)
+        blocks = LabelBlocks(K, row, label, sizes, np.where(label == 0, -2.0, 1.0), team)
+        team.close()
+        found.append(blocks.is_definite)
+
+    in_time(factorise)
+    assert found == [False]
+
+
+def test_threads_that_wait_for_an_interrupted_one_are_let_go(monkeypatch):
+    """The first number never comes: its thread was interrupted before it began."""
+    K, row, label, sizes = all_labels_of(10, 4)
+    has_waited = []
+
+    def factorise():
+        team = Workers(2)
+
+        def interrupted(n, compute, piece):
+            late = team._pool.submit(compute, slice(1, 2))
+            has_waited.append(not late.done())
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(team, "each", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            LabelBlocks(K, row, label, sizes, np.ones(len(row)), team)
+        team.close()
+
+    in_time(factorise)
+    assert len(has_waited) == 1

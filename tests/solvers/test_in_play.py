@@ -162,6 +162,20 @@ def test_when_steps_end(products, drifts, ends):
     assert in_play._run(Scripted(products, drifts), 0.5, len(products)) == ends
 
 
+def test_what_is_given_back_is_the_closest_point_by_the_measure_of_tol(monkeypatch):
+    """Zero weights have a small gap and an infinite relative one."""
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    begun, lower = far_but_lower(problem)
+    found = in_play._Round(lower, lower, False, 3, 1.0)
+    monkeypatch.setattr(in_play, "_round", lambda *_: found)
+    monkeypatch.setattr(in_play, "solve", lambda *_, **__: lower)
+    monkeypatch.setattr(in_play, "_got_somewhere", lambda *_: False)
+    given = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
+    assert begun.gap < lower.gap
+    assert given.relative_gap == lower.relative_gap < begun.relative_gap
+    assert given.history[-1] == given.relative_gap
+
+
 def far_but_lower(problem: DualProblem) -> tuple[DualSolution, DualSolution]:
     """Zero weights, whose gap is small, and a point with a lower D and a larger gap."""
     zero = np.zeros((problem.n_points, problem.rows.n_classes))

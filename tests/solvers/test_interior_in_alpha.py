@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from musvm import _pieces
 from musvm._threads import Workers
+from musvm.dual import label_blocks
 from musvm.dual.problem import DualProblem
 from musvm.dual.solution import solution_of
 from musvm.solvers import in_play, interior_in_alpha
@@ -100,12 +102,10 @@ def all_steps(interior: InteriorInAlpha, n_steps: int) -> list[float]:
 def test_rows_that_are_alike_are_shared_and_change_nothing_else(alike, monkeypatch):
     """What is wrong with the preconditioner costs iterations, not steps."""
     problem = smooth_problem(7, 0.0, 100.0, L=6, gamma=1.0)
-    monkeypatch.setattr(interior_in_alpha, "ALIKE", 1.0)
-    each_alone = all_live(problem)
-    expected = all_steps(each_alone, 8)
-    assert not len(each_alone.equations._common)
+    monkeypatch.setattr(interior_in_alpha, "ALIKE", 0.5)
+    expected = all_steps(all_live(problem), 8)
     monkeypatch.setattr(interior_in_alpha, "ALIKE", alike)
-    monkeypatch.setattr(interior_in_alpha, "WORTHWHILE", 1.0)
+    monkeypatch.setattr(interior_in_alpha, "MUCH_LESS", 1.0)
     shared, n_common, n_iterations = all_live(problem), [], []
     factorise, solve = shared.equations.factorise, shared.equations.solve
     monkeypatch.setattr(
@@ -124,7 +124,7 @@ def test_rows_that_are_alike_are_shared_and_change_nothing_else(alike, monkeypat
 
 def test_rows_are_no_longer_shared_where_that_gets_nowhere(monkeypatch):
     problem = smooth_problem(7, 0.0, 100.0, L=6, gamma=1.0)
-    monkeypatch.setattr(interior_in_alpha, "WORTHWHILE", np.inf)
+    monkeypatch.setattr(interior_in_alpha, "MUCH_LESS", np.inf)
     monkeypatch.setattr(interior_in_alpha, "MAX_ITERATIONS", 2)
     monkeypatch.setattr(interior_in_alpha, "ALIKE", 1e6)
     interior = all_live(problem)
@@ -159,8 +159,16 @@ def _only_alpha(cone):
     return advance
 
 
-def test_threads_change_no_digit():
-    problem = smooth_problem(5, 0.1, 100.0, L=6)
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_threads_change_no_digit(delta, monkeypatch):
+    """Everything is cut into pieces as if problems of this size were large."""
+    for module, name in (
+        (interior_in_alpha, "COLUMNS"),
+        (label_blocks, "SHARED"),
+        *((_pieces, name) for name in ("WHOLE", "ROWS", "SQUARED")),
+    ):
+        monkeypatch.setattr(module, name, 16)
+    problem = smooth_problem(5, delta, 100.0, L=6)
     team = Workers(3)
     alone, together = all_live(problem), all_live(problem, team)
     for _ in range(6):

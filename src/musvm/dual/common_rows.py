@@ -52,20 +52,30 @@ class CommonRows:
         between = K[np.ix_(common, others)]
         diagonal = K.diagonal()[common] + weights
         self._scale = 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
-        self.is_definite = self._factorise(K[np.ix_(common, common)], weights, team, most_ridge)
+        self.is_definite = self._factorise(K, common, weights, team, most_ridge)
+        self._Vt = between.T
         if self.is_definite and len(common):
-            self._Vt = between.T
             self._Vt *= self._scale
             divide_rows(self._Vt, self._factor, team)
             subtract_square(self.schur.T, self._Vt, team)
+            # Where nothing is left of it, rounding may have left less.
+            diagonal = np.einsum("ii->i", self.schur)
+            np.maximum(diagonal, 0.0, out=diagonal)
 
     def _factorise(
-        self, K: FloatArray, weights: FloatArray, team: Workers | None, most_ridge: float
+        self,
+        K: FloatArray,
+        common: IntArray,
+        weights: FloatArray,
+        team: Workers | None,
+        most_ridge: float,
     ) -> bool:
         ridge = 0.0
         while True:
-            self._factor = np.asfortranarray(K.T * self._scale * self._scale[:, None])
-            self._factor.flat[:: len(K) + 1] += weights * self._scale**2 + ridge
+            self._factor = K[np.ix_(common, common)].T
+            self._factor *= self._scale
+            self._factor *= self._scale[:, None]
+            self._factor.flat[:: len(common) + 1] += weights * self._scale**2 + ridge
             if lower_factor(self._factor, team):
                 return True
             if ridge >= most_ridge:

@@ -52,6 +52,11 @@ def work_of_directions(sizes: IntArray) -> float:
     return float((sizes - 1).sum()) ** 3 / 3.0
 
 
+def least_work(label: IntArray, sizes: IntArray) -> float:
+    """Operations of whichever takes fewer, for variables with these labels in groups."""
+    return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
+
+
 class LabelBlocks:
     """The factors for variables in row `row` of K with label `label`, sorted by groups.
 
@@ -108,12 +113,17 @@ class LabelBlocks:
                     K, row[at], weights[at], ridge, scale, factor, inverse
                 )
             finally:
-                with turns.after(k):
+                with turns.after(k) as is_on:
                     has_failed = has_failed or not is_found
-                    if is_found:
+                    if is_found and is_on:
                         add_scaled(inverse, scale, self._group[at], total)
 
-        self._team.each(len(self._places), compute, 1)
+        try:
+            self._team.each(len(self._places), compute, 1)
+        except BaseException:
+            # Of what was interrupted some numbers never come.
+            turns.abandon()
+            raise
         if has_failed:
             return False
         scale = 1.0 / np.sqrt(total.diagonal())
@@ -151,15 +161,21 @@ class _Turns:
     """Lets threads do something one after the other, in the order of their numbers."""
 
     def __init__(self) -> None:
-        self._next, self._changed = 0, threading.Condition()
+        self._next, self._is_on, self._changed = 0, True, threading.Condition()
 
     @contextmanager
-    def after(self, number: int) -> Iterator[None]:
-        """Wait for all smaller numbers."""
+    def after(self, number: int) -> Iterator[bool]:
+        """Wait for all smaller numbers; False if some will never come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._next == number)
+            self._changed.wait_for(lambda: self._next == number or not self._is_on)
             try:
-                yield
+                yield self._is_on
             finally:
                 self._next += 1
                 self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Let go of all who wait."""
+        with self._changed:
+            self._is_on = False
+            self._changed.notify_all()

@@ -29,7 +29,7 @@ from musvm._threads import Workers
 from musvm.dual.common_rows import CommonRows
 from musvm.dual.conjugate_gradients import conjugate_gradients
 from musvm.dual.faces import Directions, Face
-from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
+from musvm.dual.label_blocks import LabelBlocks, least_work, work_of_blocks, work_of_directions
 from musvm.dual.problem import DualProblem, DualRows
 
 # Relative to the mean diagonal of K: enough for Cholesky on a singular K, invisible elsewhere.
@@ -72,17 +72,14 @@ class NewtonSolver:
         full = face.sizes == self.problem.rows.n_classes
         n_full = int(full.sum())
         in_rest = ~full[face.group]
-        work_of_rest = min(
-            work_of_directions(face.sizes[~full]),
-            work_of_blocks(face.label[in_rest], len(full) - n_full),
-        )
+        work_of_rest = least_work(face.label[in_rest], face.sizes[~full])
         slopes = face.centre(face.values(g))
         damped = damping(self.problem.rows, slopes)
         self.work = STEP_OVERHEAD
         if work_of_rest <= self.problem.n_points**3 / 3.0:
             self._factor = None  # no longer needed, and as large as K
-            n_others = len(full) - n_full
-            self.work += work_of_rest + n_full**3 / 3 + n_full**2 * n_others
+            # Without the product V'V: with as many more sweeps between steps fits take longer.
+            self.work += work_of_rest + n_full**3 / 3 + n_full**2 * (len(full) - n_full)
             return self._direct(face, g, full, self._ridge + DAMPING_DIRECT * damped)
         return self._conjugate_gradients(face, slopes, self._ridge + DAMPING_CG * damped)
 

@@ -49,8 +49,8 @@ NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
 # After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
 # gave up with a gap above FAR, and pivots next to the first do not fall below the first of these;
-# the second where there is a universum, whose points are free in many labels.
-FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, (1e-3, 1e-2)
+# the second for every class where there is a universum, whose points are free in many labels.
+FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, (1e-3, 5e-4)
 # Where they do fall below this, what is in play must cost less than all rows.
 SMOOTH = 1e-7
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -166,8 +166,10 @@ class InteriorCost:
     @property
     def is_well_conditioned(self) -> bool:
         """Whether nearly all variables are free in the end, so that Newton steps get there."""
-        rows = self.problem.rows
-        return self.last_pivot >= WELL_CONDITIONED[rows.n_points > rows.n_train]
+        rows, (least, least_of_a_class) = self.problem.rows, WELL_CONDITIONED
+        if rows.n_points > rows.n_train:
+            least = least_of_a_class * rows.n_classes
+        return self.last_pivot >= least
 
     @property
     def may_take_all(self) -> bool:

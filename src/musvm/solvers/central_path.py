@@ -97,7 +97,10 @@ class CentralPath:
         return change, t
 
     def _n_corrections(self) -> int:
-        """How many of them take no longer than the equations."""
+        """How many of them take no longer than the equations in weights.
+
+        In alpha both cost less.
+        """
         size, n_entries = float(self.equations.size), self.rows.n_points * self.rows.n_classes
         equations = self.rows.n_points * size**2 / 2.0 + size**3 / 3.0
         return min(int(equations / (CORRECTION * n_entries)), MAX_CORRECTIONS)

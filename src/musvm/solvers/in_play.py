@@ -22,12 +22,13 @@ import numpy as np
 
 from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm._threads import Workers
-from musvm.dual.label_blocks import work_of_blocks, work_of_directions
+from musvm.dual.label_blocks import least_work
 from musvm.dual.problem import DualProblem, DualRows, worth
 from musvm.dual.solution import DualSolution, solution_of
+from musvm.solvers.attempts import joined
 from musvm.solvers.gram import at_most, solve
 from musvm.solvers.interior import EAGERNESS, SHARE
-from musvm.solvers.interior_in_alpha import Beginning, InteriorInAlpha
+from musvm.solvers.interior_in_alpha import Beginning, InteriorInAlpha, labels_of
 
 # What a step may cost: this, or so many times what it costs with the free variables alone, the
 # first while that is no more than ENOUGH_WORK.
@@ -107,10 +108,10 @@ class Variables:
 
     def work(self, reach: float) -> float:
         """Operations of a step, roughly."""
-        live = _labels(self.live(reach))
+        live = labels_of(self.live(reach))
         row, label = np.nonzero(live.T & (live.sum(axis=0) > 1)[:, None])
         sizes = np.unique(row, return_counts=True)[1]
-        return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
+        return least_work(label, sizes)
 
     def reach(self) -> float:
         """How far to go so that a step does not cost too much."""
@@ -124,10 +125,6 @@ class Variables:
             else:
                 high = middle
         return low
-
-
-def _labels(live: tuple[BoolArray, BoolArray]) -> BoolArray:
-    return live[0] | live[1]
 
 
 def solve_in_play(
@@ -176,10 +173,11 @@ def solve_in_play(
             history += finished.history
             best = min(best, finished, key=_merit)
             goes_on = _got_somewhere(start, best)
-        closest = min(best, closest, key=lambda solution: solution.gap)
+        closest = joined(closest, best)
         report(0, best.relative_gap)
     if not history:
         return None
+    history[-1] = closest.relative_gap
     return replace(closest, n_rounds=len(history), history=history)
 
 
@@ -210,7 +208,7 @@ class _RowsInPlay(NamedTuple):
         if FEWEST_STEPS * work_of_a_step > most_work:
             return None
         live = variables.live(reach)
-        points = np.flatnonzero(_labels(live).sum(axis=0) > 1)
+        points = np.flatnonzero(labels_of(live).sum(axis=0) > 1)
         if len(points) == 0:
             return None
         middle = float(np.clip(MIDDLE * start.relative_gap, LEAST_MIDDLE, MIDDLE))

@@ -12,7 +12,8 @@ of all classes changes nothing, so the last class is held at zero while solving:
 equations, whose matrix is assembled from z_a z_b and the weights of the graphs, all pairs with all
 pairs, as one product of matrices. Its entries are sums of nonnegative terms, it is scaled to a unit
 diagonal before its Cholesky factor is taken, and its solutions are refined by residuals of the
-changes of alpha themselves: what is added to alpha always agrees with what is added to W.
+changes of alpha themselves, until what is added to alpha agrees with what is added to W as far as
+rounding lets it.
 
 There are 15 to 60 steps whatever C is (`central_path.py`), and M enters linearly: M (r L)^2 / 2
 operations a step, in pieces, by BLAS.

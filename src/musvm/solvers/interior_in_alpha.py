@@ -44,7 +44,7 @@ from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.common_rows import CommonRows, work_of_common_rows
 from musvm.dual.faces import Directions
-from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
+from musvm.dual.label_blocks import LabelBlocks, least_work, work_of_blocks, work_of_directions
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers.central_path import CentralPath, closed, cone_of, slices_of_pieces
 from musvm.solvers.cones import Cone, Star
@@ -54,7 +54,7 @@ from musvm.solvers.interior import GIVE_BACKS, ScaledFactor, refuse_equations
 NOTICEABLE = 1e-7
 # Rows are alike if none of their thetas is so many times another; it is worth while to share their
 # factor for all labels if a step then takes such a part of the operations.
-ALIKE, WORTHWHILE = 4.0, 0.6
+ALIKE, MUCH_LESS = 4.0, 0.6
 # What products may miss their target by, as a share of it; that of a predictor, which is not taken,
 # is so much of their mean.
 MISSED, OF_PREDICTOR = 0.1, 1e-3
@@ -62,6 +62,11 @@ MISSED, OF_PREDICTOR = 0.1, 1e-3
 MAX_ITERATIONS, PATIENCE = 40, 2
 # Columns of the Gram matrix that a thread takes at a time.
 COLUMNS = 512
+
+
+def labels_of(live: tuple[BoolArray, BoolArray]) -> BoolArray:
+    """(L, R) the labels of which something may change."""
+    return live[0] | live[1]
 
 
 class Beginning(NamedTuple):
@@ -80,8 +85,7 @@ class Beginning(NamedTuple):
 
     @property
     def labels(self) -> BoolArray:
-        """(L, R) the labels of which something may change."""
-        return self.live[0] | self.live[1]
+        return labels_of(self.live)
 
     def cone(self, part: DualRows, rows: slice) -> Cone:
         """Of some rows, all of one kind."""
@@ -149,8 +153,10 @@ class EquationsInAlpha:
         is_alike[is_alike] = np.ptp(logs, axis=0) <= np.log(ALIKE)
         in_rest = ~np.repeat(is_alike, sizes)
         n_common, n_others = int(is_alike.sum()), int((~is_alike).sum())
-        shared = work_of_common_rows(n_common, n_others) + _work(label[in_rest], sizes[~is_alike])
-        return rows[is_alike] if shared <= WORTHWHILE * _work(label, sizes) else rows[:0]
+        shared = work_of_common_rows(n_common, n_others) + least_work(
+            label[in_rest], sizes[~is_alike]
+        )
+        return rows[is_alike] if shared <= MUCH_LESS * least_work(label, sizes) else rows[:0]
 
     def _share(self, common: IntArray) -> None:
         """Factors with these rows eliminated for all labels at once."""
@@ -236,10 +242,6 @@ class EquationsInAlpha:
         return slopes * self.live
 
 
-def _work(label: IntArray, sizes: IntArray) -> float:
-    return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
-
-
 def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
     """Add values[i] to H[i, j] wherever i and j are of one group; groups are contiguous."""
     _, starts, sizes = np.unique(group, return_index=True, return_counts=True)
@@ -252,14 +254,15 @@ def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
 class InteriorInAlpha(CentralPath):
     """The state of the method for a problem of which some variables are held."""
 
+    equations: EquationsInAlpha
+
     def __init__(self, problem: DualProblem, begin: Beginning, team: Workers) -> None:
         rows, diagonal = problem.rows, problem.gram.diagonal()
         parts = []
         for where in slices_of_pieces(rows, on_device=False):
             part = rows.at(np.arange(where.start, where.stop))
             parts.append(Part(where, begin.cone(part, where), part, diagonal[where]))
-        self.equations: EquationsInAlpha = EquationsInAlpha(problem.gram, begin.labels, team)
-        super().__init__(rows, parts, self.equations, team)
+        super().__init__(rows, parts, EquationsInAlpha(problem.gram, begin.labels, team), team)
         self._of_held = begin.F - self.equations.times_gram(begin.alpha)
         self._F = begin.F.copy()
         self._own_F = self._decision_values()
@@ -274,7 +277,7 @@ class InteriorInAlpha(CentralPath):
     def _direct(self, target: float, *, corrected: bool) -> FloatArray:
         """And gives the change of F."""
         self._map(lambda p: p.cone.aim(target, corrected=corrected))
-        offset = self.joined(lambda cone: cone.d_alpha)
+        offset: FloatArray = self.joined(lambda cone: cone.d_alpha)
         unchanged = self._own_F - self._F + self.equations.times_gram(offset)
         wanted = target or OF_PREDICTOR * self.products() / self.n_products
         change, dF, missed = self._response(unchanged, MISSED * wanted)

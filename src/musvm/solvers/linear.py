@@ -348,7 +348,7 @@ def solve_linear(
 
     found = found_from(descent.survey_at_zero(), tol, max_iter, callback)
     n_more = min(found.n_rounds, max_iter - found.n_rounds)
-    if further == 1.0 or not found.converged or n_more < 1:
+    if not found.converged or found.relative_gap <= further * tol or n_more < 1:
         return found
     told = counted_from(found.n_rounds, callback)
     return joined(found, found_from(descent.certify(), further * tol, n_more, told))
