@@ -87,7 +87,7 @@ EASY_ROUNDS = 40
 LESS_EASY, EQUATIONS_PER_ROUND, MANY_EQUATIONS = 300.0, 4, 350
 # Working sets are quicker than the whole Gram matrix from so many points on, unless the problem is
 # ill-conditioned or the tolerance tight: they get so many rounds to prove it.
-TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 16, 1e-5
+TRIAL_POINTS, TRIAL_ROUNDS, TRIAL_TOL = 1200, 20, 1e-5
 # Or fewer, where the rate of so many says that these are too few.
 TRIAL_RATED = 4
 # An RBF kernel so narrow that some of the points, in the mean, are strangers to each other makes
