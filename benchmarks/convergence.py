@@ -65,6 +65,7 @@ from sklearn.datasets import (
 )
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import threadpool_limits
 
 from _shared import RESULTS, Report, Table, characters, data_file, machine, traffic_signs
 from musvm import UniversumSVC
@@ -317,8 +318,12 @@ def run(
         if number % every == 0 and (name, number) not in done
     ]
     # The largest data sets last: what is cut off is a whole data set, not a bit of each.
-    parallel = joblib.Parallel(jobs, return_as="generator_unordered", pre_dispatch=2 * jobs)
-    with log.open("a", encoding="utf-8") as file:
+    with (
+        threadpool_limits(1, user_api="blas"),
+        joblib.parallel_config("loky", inner_max_num_threads=1),
+        log.open("a", encoding="utf-8") as file,
+    ):
+        parallel = joblib.Parallel(jobs, return_as="generator_unordered", pre_dispatch=2 * jobs)
         conditions = machine() | ({"cases": f"one in {every}"} if every > 1 else {})
         if conditions not in machines_of(log):
             print(json.dumps({"machine": conditions}), file=file, flush=True)
