@@ -313,7 +313,8 @@ class UniversumSVC(ModelMethods, CallbackSupportMixin, BaseEstimator):
         Relative duality gap at which the solver stops: `dual_gap_` is at most `tol` times
         `objective_`, and at most `tol` times what the model gains over one that knows nothing,
         whose objective is the sum of C over the training points. So it means the same at every C.
-        Unless rounding is in the way, it stops at a tenth of that gain times `tol`.
+        Unless rounding is in the way, it stops at a tenth of that gain times `tol`. Where even the
+        optimum gains next to nothing, `objective_` alone counts, and may be above that sum.
 
     max_iter : int, default=1000
         Largest number of rounds of the solver, or of steps of interior or proximal points.
