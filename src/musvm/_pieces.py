@@ -40,6 +40,15 @@ def slices(n: int, operations_each: float) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
+def ridges(most: float) -> Iterator[float]:
+    """What to add to a unit diagonal until rounding leaves it a factor: nothing, then ever more."""
+    ridge = 0.0
+    yield ridge
+    while ridge < most:
+        ridge = min(max(10.0 * ridge, 1e-15), most)
+        yield ridge
+
+
 def lower_factor(A: Matrix, team: Workers | None = None) -> bool:
     """Put the lower Cholesky factor of A, Fortran-ordered, in place of its lower triangle.
 

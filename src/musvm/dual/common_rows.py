@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import divide_rows, lower_factor, subtract_square
+from musvm._pieces import divide_rows, lower_factor, ridges, subtract_square
 from musvm._threads import Workers
 
 
@@ -52,7 +52,9 @@ class CommonRows:
         between = K[np.ix_(common, others)]
         diagonal = K.diagonal()[common] + weights
         self._scale = 1.0 / np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
-        self.is_definite = self._factorise(K, common, weights, team, most_ridge)
+        self.is_definite = any(
+            self._factorise(K, common, weights, team, ridge) for ridge in ridges(most_ridge)
+        )
         self._Vt = between.T
         if self.is_definite and len(common):
             self._Vt *= self._scale
@@ -68,19 +70,13 @@ class CommonRows:
         common: IntArray,
         weights: FloatArray,
         team: Workers | None,
-        most_ridge: float,
+        ridge: float,
     ) -> bool:
-        ridge = 0.0
-        while True:
-            self._factor = K[np.ix_(common, common)].T
-            self._factor *= self._scale
-            self._factor *= self._scale[:, None]
-            self._factor.flat[:: len(common) + 1] += weights * self._scale**2 + ridge
-            if lower_factor(self._factor, team):
-                return True
-            if ridge >= most_ridge:
-                return False
-            ridge = min(max(10.0 * ridge, 1e-15), most_ridge)
+        self._factor = K[np.ix_(common, common)].T
+        self._factor *= self._scale
+        self._factor *= self._scale[:, None]
+        self._factor.flat[:: len(common) + 1] += weights * self._scale**2 + ridge
+        return lower_factor(self._factor, team)
 
     def eliminate(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """u, (A, L), for v_A, and V'u, (T, L), to be taken from v_T."""

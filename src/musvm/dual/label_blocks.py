@@ -26,7 +26,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import lower_factor
+from musvm._pieces import lower_factor, ridges
 from musvm._threads import Workers
 from musvm.dual._label_blocks import add_scaled, divide, factor_and_invert
 
@@ -90,11 +90,9 @@ class LabelBlocks:
         self._places = sorted(places, key=len, reverse=True)
         self._scales = [np.empty(len(at)) for at in self._places]
         self._factors = [np.empty((len(at), len(at)), order="F") for at in self._places]
-        ridge = 0.0
-        self.is_definite = self._factorise(K, row, len(sizes), weights, ridge)
-        while not self.is_definite and ridge < most_ridge:
-            ridge = min(max(10.0 * ridge, 1e-15), most_ridge)
-            self.is_definite = self._factorise(K, row, len(sizes), weights, ridge)
+        self.is_definite = any(
+            self._factorise(K, row, len(sizes), weights, ridge) for ridge in ridges(most_ridge)
+        )
 
     def _factorise(
         self, K: FloatArray, row: IntArray, n_groups: int, weights: FloatArray, ridge: float
