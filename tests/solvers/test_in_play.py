@@ -196,6 +196,21 @@ def test_a_lower_objective_is_worth_a_larger_gap():
         assert in_play._got_somewhere(lower, smaller) == is_enough
 
 
+@pytest.mark.parametrize(("lower_by", "is_enough"), [(1e-4, True), (1e-6, False)])
+def test_a_slightly_lower_objective_is_worth_any_gap(lower_by, is_enough):
+    """What was held by mistake is in play in the next round, however large it makes the gap."""
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    begun = solve(problem, tol=NEAR, max_iter=1)
+    falls = lower_by * abs(begun.dual)
+    gap = begun.gap + 1e4 * falls
+    lower, lowest = (
+        replace(begun, gap=gap, primal=gap - begun.dual + share * falls) for share in (0.9, 1.0)
+    )
+    taken = in_play._sparsest_good(begun, [lower, lowest])
+    assert taken is (lowest if is_enough else begun)
+    assert in_play._got_somewhere(begun, taken) == is_enough
+
+
 def test_nothing_in_play_is_no_error():
     """C so small that no variable counts next to k(x, x)."""
     problem = smooth_problem(0, 0.1, 1e-8, 10, gamma=1.0)

@@ -54,7 +54,7 @@ NEAR = 1e-2
 # its optimum.
 GAP_COUNTS = 1e-3
 # A round gets somewhere if D falls by this share of itself, or the gap to this share of itself.
-LOWER, SMALLER = 1e-3, 0.8
+LOWER, SMALLER = 1e-5, 0.8
 
 
 @dataclass(frozen=True)
@@ -282,19 +282,26 @@ def _round(
 
 
 def _got_somewhere(start: DualSolution, best: DualSolution) -> bool:
-    is_lower = start.dual - best.dual > LOWER * abs(best.dual)
-    return is_lower or best.gap <= SMALLER * start.gap
+    return _is_lower(best, start) or best.gap <= SMALLER * start.gap
+
+
+def _is_lower(one: DualSolution, start: DualSolution) -> bool:
+    return start.dual - one.dual > LOWER * abs(one.dual)
 
 
 def _sparsest_good(start: DualSolution, found: list[DualSolution]) -> DualSolution:
     """The first that is better than the start by half as much as any is; the start if none is.
 
     The first has the most variables at their bounds, and so the next round the fewest in play.
+    Where gaps alone make all of them worse, the one with the lowest D is better all the same: its
+    gap is due to what was held, and that is in play in the next round.
     """
     gains = [_merit(start) - _merit(one) for one in found]
     best = max(gains)
-    good = (one for one, gain in zip(found, gains, strict=True) if gain >= 0.5 * best)
-    return next(good) if best > 0.0 else start
+    if best > 0.0:
+        return next(one for one, gain in zip(found, gains, strict=True) if gain >= 0.5 * best)
+    lowest = min(found, key=lambda one: one.dual)
+    return lowest if _is_lower(lowest, start) else start
 
 
 def _merit(solution: DualSolution) -> float:
