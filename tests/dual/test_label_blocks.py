@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from musvm._threads import Workers
 from musvm.dual import newton
 from musvm.dual.faces import Directions
-from musvm.dual.label_blocks import LabelBlocks, work_of_blocks, work_of_directions
+from musvm.dual.label_blocks import LabelBlocks, Ties, work_of_blocks, work_of_directions
 
 # Of numbers of about one, with condition numbers up to a thousand.
 ATOL = 1e-9
@@ -35,10 +35,14 @@ def some_groups(seed: int, L: int, two_a_row: bool):
     return A @ A.T, np.array(row), np.array(label), np.array(sizes), weights
 
 
-def saddle_point(K, row, label, sizes, weights, values):
+def saddle_point(K, row, label, sizes, weights, values, ties=None):
     """delta by the equations with a multiplier for every group, as one dense system."""
     n, G = len(row), len(sizes)
     H = K[np.ix_(row, row)] * (label[:, None] == label) + np.diag(weights)
+    if ties is not None:
+        group = np.repeat(np.arange(G), sizes)
+        a = np.where(np.isfinite(ties.give[group]), ties.coefficient, 0.0)
+        H += np.outer(a, a / ties.give[group]) * (group[:, None] == group)
     sums = np.zeros((G, n))
     sums[np.repeat(np.arange(G), sizes), np.arange(n)] = 1.0
     system = np.block([[H, sums.T], [sums, np.zeros((G, G))]])
@@ -60,6 +64,20 @@ def test_step_is_that_of_the_whole_system(seed, L, two_a_row, n_threads):
     np.testing.assert_allclose(delta, expected, atol=ATOL)
     starts = np.cumsum(sizes) - sizes
     np.testing.assert_allclose(np.add.reduceat(delta, starts), 0.0, atol=ATOL)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 7), st.booleans(), st.sampled_from([0.0, 0.5, 1.0]))
+def test_tied_sums_are_those_of_the_whole_system(seed, L, two_a_row, share):
+    """Some groups, none or all; stiff ties and loose ones."""
+    K, row, label, sizes, weights = some_groups(seed, L, two_a_row)
+    rng = np.random.default_rng(seed + 1)
+    give = np.where(rng.random(len(sizes)) < share, 10.0 ** rng.uniform(-3, 2, len(sizes)), np.inf)
+    ties, values = Ties(rng.normal(size=len(row)), give), rng.normal(size=len(row))
+    blocks = LabelBlocks(np.triu(K), row, label, sizes, weights, Workers(), ties=ties)
+    assert blocks.is_definite
+    expected = saddle_point(K, row, label, sizes, weights, values, ties)
+    np.testing.assert_allclose(blocks.solve(values), expected, atol=ATOL)
 
 
 def test_threads_do_not_change_a_digit():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from musvm.dual._faces import project_rows
 
 from musvm.dual.problem import DualRows, infeasibility
-from musvm.solvers.cones import Capped, Simplex
+from musvm.solvers.cones import Balanced, Capped, Cone, Simplex
 
 L, n, m, DELTA = 4, 7, 5, 0.1
 MIDDLE = st.sampled_from([0.03, 0.1234, 0.3, 1.0])
@@ -16,12 +16,12 @@ MIDDLE = st.sampled_from([0.03, 0.1234, 0.3, 1.0])
 ROUNDED = 1e-14
 
 
-def drawn(seed: int) -> tuple[DualRows, np.ndarray, np.ndarray]:
+def drawn(seed: int, loss: str = "sum") -> tuple[DualRows, np.ndarray, np.ndarray]:
     """Rows of both kinds, a class-major alpha with much at its bounds, and decision values."""
     rng = np.random.default_rng(seed)
-    rows = DualRows(rng.integers(0, L, n), L, rng.uniform(0.5, 2.0, n + m), DELTA)
+    rows = DualRows(rng.integers(0, L, n), L, rng.uniform(0.5, 2.0, n + m), DELTA, loss)
     alpha = rng.normal(scale=4.0, size=(L, n + m))
-    project_rows(alpha, rows.y, rows.caps, False)
+    project_rows(alpha, rows.y, rows.caps, rows.is_max)
     return rows, alpha, rng.normal(size=alpha.shape)
 
 
@@ -45,10 +45,23 @@ def capped(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> C
     return Capped(caps, F, rows.delta, live, a, middle)
 
 
-@given(st.integers(0, 10**6), MIDDLE)
-def test_the_first_point_is_inside_and_feasible(seed, middle):
-    rows, alpha, F = drawn(seed)
-    cones = simplex(rows, alpha, F, middle), capped(rows, alpha, F, middle)
+def balanced(rows: DualRows, alpha: np.ndarray, F: np.ndarray, middle: float) -> Balanced:
+    """Of the universum rows, with every p and every q that is zero held where some are not."""
+    a = alpha[:, n:]
+    is_zero = (a == 0.0).all(axis=0)
+    return Balanced(
+        rows.caps[n:], F[:, n:], rows.delta, (is_zero | (a > 0.0), is_zero | (a < 0.0)), a, middle
+    )
+
+
+KINDS = {"sum": capped, "max": balanced}
+LOSS = st.sampled_from(["sum", "max"])
+
+
+@given(st.integers(0, 10**6), MIDDLE, LOSS)
+def test_the_first_point_is_inside_and_feasible(seed, middle, loss):
+    rows, alpha, F = drawn(seed, loss)
+    cones: list[Cone] = [kind(rows, alpha, F, middle) for kind in (simplex, KINDS[loss])]
     for cone in cones:
         assert all((values > 0.0).all() for values in [*cone.x, *cone.z])
     first = np.hstack([cone.alpha for cone in cones])
@@ -68,9 +81,9 @@ def test_what_is_held_stays_where_it_is(seed, middle):
     np.testing.assert_array_equal(snapped[rests], a[rests])
 
 
-@given(st.integers(0, 10**6), MIDDLE)
-def test_the_first_point_is_between_alpha_and_the_middle(seed, middle):
-    """In the middle of a simplex all x are the same; in that of a capped row alpha is zero."""
+@given(st.integers(0, 10**6), MIDDLE, LOSS)
+def test_the_first_point_is_between_alpha_and_the_middle(seed, middle, loss):
+    """In the middle of a simplex all x are the same; in that of a universum row alpha is zero."""
     rows, alpha, F = drawn(seed)
     bound = np.zeros((L, n))
     bound[rows.y, np.arange(n)] = rows.caps[:n]
@@ -78,22 +91,43 @@ def test_the_first_point_is_between_alpha_and_the_middle(seed, middle):
     equal = bound - rows.caps[:n] / L
     expected = middle * equal + (1.0 - middle) * alpha[:, :n]
     np.testing.assert_allclose(first.alpha, expected, atol=ROUNDED)
-    other = Capped(rows.caps[n:], F[:, n:], DELTA, None, alpha[:, n:], middle)
+    rows, alpha, F = drawn(seed, loss)
+    kind = Balanced if loss == "max" else Capped
+    other = kind(rows.caps[n:], F[:, n:], DELTA, None, alpha[:, n:], middle)
     np.testing.assert_allclose(other.alpha, (1.0 - middle) * alpha[:, n:], atol=ROUNDED)
 
 
 @given(st.integers(0, 10**6), MIDDLE)
-def test_following_the_known_change_of_alpha_is_responding_to_that_of_F(seed, middle):
+def test_rows_of_the_max_loss_keep_both_sums(seed, middle):
+    """Sum p + u and sum q + u are c before and after a step, in floats up to rounding."""
+    rows, alpha, F = drawn(seed, "max")
+    cone = balanced(rows, alpha, F, middle)
+    cone.linearise()
+    cone.aim(0.1, corrected=False)
+    cone.respond(np.random.default_rng(seed + 1).normal(size=(L, m)))
+    cone.advance(min(1.0, 0.9 / max(cone.steepest(), 0.1)))
+    p, q, u = cone.x
+    caps = rows.caps[n:]
+    np.testing.assert_allclose(p.sum(axis=0) + u[0], caps, rtol=1e-9)
+    np.testing.assert_allclose(q.sum(axis=0) + u[0], caps, rtol=1e-9)
+    np.testing.assert_allclose(cone.alpha, p - q, atol=1e-9)
+
+
+@given(st.integers(0, 10**6), MIDDLE, LOSS)
+def test_following_the_known_change_of_alpha_is_responding_to_that_of_F(seed, middle, loss):
     """And what is held does not move by the last digit of anything."""
-    rows, alpha, F = drawn(seed)
+    rows, alpha, F = drawn(seed, loss)
     dF = np.random.default_rng(seed + 1).normal(size=(L, n + m))
-    cones = [cone(rows, alpha, F, middle) for cone in (simplex, capped) for _ in range(2)]
+    cones = [cone(rows, alpha, F, middle) for cone in (simplex, KINDS[loss]) for _ in range(2)]
     for responds, follows, of in ((*cones[:2], dF[:, :n]), (*cones[2:], dF[:, n:])):
         for cone in (responds, follows):
             cone.linearise()
             cone.aim(0.1, corrected=False)
+        tension = -responds.dz[-1][0]
         responds.respond(of)
-        follows.follow(of, responds.d_alpha.copy())
+        # That of u is what both sums share.
+        tension += responds.dz[-1][0]
+        follows.follow(of, responds.d_alpha.copy(), tension)
         pairs = zip(
             [*responds.dx, *responds.dz, responds.d_alpha],
             [*follows.dx, *follows.dz, follows.d_alpha],

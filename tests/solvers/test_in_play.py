@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from musvm._threads import Workers
-from musvm.dual.problem import DualProblem, DualRows, infeasibility
+from musvm.dual.problem import DualProblem, infeasibility
 from musvm.dual.solution import DualSolution, solution_of
 from musvm.solvers import in_play
 from musvm.solvers.by_turns import solve_with_gram
@@ -20,6 +20,8 @@ from oracles import optimum
 from smooth import smooth_problem
 
 TOL, NEAR = 1e-6, 1e-4
+LOSS = st.sampled_from(["sum", "max"])
+BOTH_LOSSES = pytest.mark.parametrize("loss", ["sum", "max"])
 
 
 @settings(max_examples=10)
@@ -28,10 +30,11 @@ TOL, NEAR = 1e-6, 1e-4
     st.sampled_from([0.0, 0.01, 0.1, 0.5]),
     st.sampled_from([1.0, 100.0, 1e4]),
     st.integers(2, 5),
+    LOSS,
 )
-def test_objective_is_that_of_the_literal_program(seed, delta, C, L):
+def test_objective_is_that_of_the_literal_program(seed, delta, C, L, loss):
     """Whatever it reaches is feasible, no worse than what it began with, and can be finished."""
-    problem = smooth_problem(seed, delta, C, L)
+    problem = smooth_problem(seed, delta, C, L, loss=loss)
     begun = solve(problem, tol=TOL, max_iter=1)
     found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=TOL)
     finished = solve_with_gram(problem, alpha=(found or begun).alpha, tol=TOL)
@@ -46,8 +49,9 @@ def test_objective_is_that_of_the_literal_program(seed, delta, C, L):
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize("L", [3, 5])
-def test_it_gets_there_by_itself_where_the_rank_is_high(delta, L):
-    problem = smooth_problem(0, delta, 100.0, L, gamma=1.0)
+@BOTH_LOSSES
+def test_it_gets_there_by_itself_where_the_rank_is_high(delta, L, loss):
+    problem = smooth_problem(0, delta, 100.0, L, gamma=1.0, loss=loss)
     begun = solve(problem, tol=NEAR, max_iter=1)
     assert not begun.converged
     found = solve_in_play(problem, Workers(), alpha=begun.alpha, tol=NEAR)
@@ -55,9 +59,10 @@ def test_it_gets_there_by_itself_where_the_rank_is_high(delta, L):
     assert found.primal == pytest.approx(optimum(problem).upper, rel=2 * NEAR)
 
 
-def test_what_is_held_by_mistake_is_let_go(monkeypatch):
+@BOTH_LOSSES
+def test_what_is_held_by_mistake_is_let_go(loss, monkeypatch):
     """Not all directions fit into one round: later ones take what the first could not."""
-    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0)
+    problem = smooth_problem(0, 0.1, 100.0, gamma=1.0, loss=loss)
     begun = solve(problem, tol=NEAR, max_iter=1)
     monkeypatch.setattr(in_play, "LEAST_WORK", 0.0)
     monkeypatch.setattr(in_play, "MORE_WORK", (1.2, 1.2))
@@ -73,9 +78,10 @@ def test_what_is_held_by_mistake_is_let_go(monkeypatch):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_steps_go_on_where_nothing_that_is_held_is_in_the_way(delta, monkeypatch):
+@BOTH_LOSSES
+def test_steps_go_on_where_nothing_that_is_held_is_in_the_way(delta, loss, monkeypatch):
     """All is in play, and a first look comes too early: that is no reason to begin anew."""
-    problem = smooth_problem(0, delta, 100.0, gamma=1.0)
+    problem = smooth_problem(0, delta, 100.0, gamma=1.0, loss=loss)
     begun = solve(problem, tol=NEAR, max_iter=1)
     monkeypatch.setattr(in_play, "WIDEST", 1e3)
     monkeypatch.setattr(in_play, "EARLY", 0.01)
@@ -91,8 +97,9 @@ def test_steps_go_on_where_nothing_that_is_held_is_in_the_way(delta, monkeypatch
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_near_the_optimum_few_steps_are_enough(delta, monkeypatch):
-    problem = smooth_problem(0, delta, 100.0, gamma=1.0)
+@BOTH_LOSSES
+def test_near_the_optimum_few_steps_are_enough(delta, loss, monkeypatch):
+    problem = smooth_problem(0, delta, 100.0, gamma=1.0, loss=loss)
     near = solve(problem, tol=1e-2)
     assert not near.relative_gap < NEAR * 10, "nothing is left to do"
     found = solve_in_play(problem, Workers(), alpha=near.alpha, tol=NEAR)
@@ -104,23 +111,23 @@ def test_near_the_optimum_few_steps_are_enough(delta, monkeypatch):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_what_is_held_at_the_optimum_is_at_its_bound(delta):
-    problem = smooth_problem(3, delta, 10.0)
+@BOTH_LOSSES
+def test_what_is_held_at_the_optimum_is_at_its_bound(delta, loss):
+    problem = smooth_problem(3, delta, 10.0, loss=loss)
     rows, n = problem.rows, problem.rows.n_train
     optimal = solve(problem, tol=1e-10)
-    variables = Variables.of(problem.rows, optimal.alpha.T, optimal.decision.T)
-    held = ~variables.live(1e-3)[0][:, :n]
+    alpha = optimal.alpha.T
+    variables = Variables.of(problem.rows, alpha, optimal.decision.T)
+    live, live_q = variables.live(1e-3)
     bound = np.zeros((rows.n_classes, n))
     bound[rows.y, np.arange(n)] = rows.caps[:n]
+    held = ~live[:, :n]
     assert held.any()
-    np.testing.assert_allclose((bound - optimal.alpha[:n].T)[held], 0.0, atol=1e-6)
-
-
-def test_the_other_loss_is_left_to_other_paths():
-    problem = smooth_problem(0, 0.1, 1.0)
-    rows = DualRows(problem.rows.y, 4, problem.rows.caps, 0.1, "max")
-    problem = DualProblem(problem.gram, rows)
-    assert solve_in_play(problem, Workers(), alpha=np.zeros((rows.n_points, 4))) is None
+    np.testing.assert_allclose((bound - alpha[:, :n])[held], 0.0, atol=1e-6)
+    if loss == "max":
+        for held, part in ((~live, alpha), (~live_q, -alpha)):
+            assert held[:, n:].any()
+            assert part[:, n:][held[:, n:]].max() <= 1e-6
 
 
 def test_no_round_begins_that_would_take_more_work_than_there_is():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import block_diag
 
 from musvm import _pieces
 from musvm._threads import Workers
@@ -13,11 +14,13 @@ from musvm.dual import label_blocks
 from musvm.dual.problem import DualProblem
 from musvm.dual.solution import solution_of
 from musvm.solvers import in_play, interior_in_alpha
-from musvm.solvers.interior_in_alpha import Beginning, EquationsInAlpha, InteriorInAlpha
+from musvm.solvers.cones import DoubleStar
+from musvm.solvers.interior_in_alpha import Beginning, InteriorInAlpha
 from oracles import optimum
 from smooth import smooth_problem
 
 NEAR = 1e-4
+BOTH_LOSSES = pytest.mark.parametrize("loss", ["sum", "max"])
 
 
 def all_live(problem: DualProblem, team: Workers | None = None) -> InteriorInAlpha:
@@ -28,22 +31,44 @@ def all_live(problem: DualProblem, team: Workers | None = None) -> InteriorInAlp
     return InteriorInAlpha(problem, begin, team or Workers())
 
 
-def by_the_saddle_point(equations: EquationsInAlpha, values: np.ndarray) -> np.ndarray:
-    """The change by the dense matrix K (x) I + diag(1 / theta) with a multiplier for every row."""
+def by_the_saddle_point(interior: InteriorInAlpha, values: np.ndarray) -> np.ndarray:
+    """The change by dense equations in all variables, with a multiplier for every sum.
+
+    Those of a balanced row are p, q and u; alpha itself stands for those of any other.
+    """
     L, R = values.shape
-    H = np.kron(np.eye(L), equations.gram) + np.diag(1.0 / equations.star.theta.ravel())
-    sums = np.kron(np.ones(L), np.eye(R))
-    saddle = np.block([[H, sums.T], [sums, np.zeros((R, R))]])
-    solved = np.linalg.solve(saddle, np.concatenate([values.ravel(), np.zeros(R)]))
-    return solved[: L * R].reshape(L, R)
+    row = np.eye(R)
+    thetas, to_alpha, sums = [], [], []
+    for part in interior.pieces:
+        star = part.cone.star
+        for r in range(part.rows.start, part.rows.stop):
+            at = r - part.rows.start
+            of_row = np.kron(np.eye(L), row[r]).T
+            if isinstance(star, DoubleStar):
+                p, q, u = star.p[:, at], star.q[:, at], star.u[:, at]
+                thetas.append(np.concatenate([p, q, u]))
+                to_alpha.append(np.hstack([of_row, -of_row, np.zeros((L * R, 1))]))
+                ones = np.ones(L)
+                sums.append(np.array([[*ones, *(0 * ones), 1], [*(0 * ones), *ones, 1]]))
+            else:
+                thetas.append(star.theta[:, at])
+                to_alpha.append(of_row)
+                sums.append(np.ones((1, L)))
+    T, A = np.hstack(to_alpha), block_diag(*sums)
+    H = T.T @ np.kron(np.eye(L), interior.equations.gram) @ T
+    H += np.diag(1.0 / np.concatenate(thetas))
+    saddle = np.block([[H, A.T], [A, np.zeros((len(A), len(A)))]])
+    right = np.concatenate([T.T @ values.ravel(), np.zeros(len(A))])
+    return (T @ np.linalg.solve(saddle, right)[: T.shape[1]]).reshape(L, R)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 @pytest.mark.parametrize(("L", "by_labels"), [(3, False), (10, True)])
-def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, monkeypatch):
+@BOTH_LOSSES
+def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, loss, monkeypatch):
     """Small thetas and all: after some steps some labels have been left out."""
     monkeypatch.setattr(interior_in_alpha, "NOTICEABLE", 1e-3)
-    problem = smooth_problem(1, delta, 10.0, L, gamma=1.0)
+    problem = smooth_problem(1, delta, 10.0, L, gamma=1.0, loss=loss)
     made, blocks = [], interior_in_alpha.LabelBlocks
     monkeypatch.setattr(
         interior_in_alpha,
@@ -57,14 +82,16 @@ def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, monkeypatc
     assert bool(made) == by_labels
     assert equations._some_are_small
     values = np.random.default_rng(2).normal(size=(L, problem.n_points))
-    change = equations.solve(values)
-    expected = by_the_saddle_point(equations, values)
+    assert equations.rows.are_tied.any() == (loss == "max")
+    change, tension = equations.solve(values)
+    expected = by_the_saddle_point(interior, values)
     np.testing.assert_allclose(change, expected, atol=1e-2 * np.abs(expected).max())
     np.testing.assert_allclose(change.sum(axis=0), 0.0, atol=1e-12)
     # And exactly, once what was left out is made up for.
     for _ in range(6):
-        image = equations.image(change, equations.times_gram(change))
-        change += equations.solve(equations.centred(values) - image)
+        image = equations.image(change, tension, equations.times_gram(change))
+        more, of_ties = equations.solve(equations.centred(values) - image)
+        change, tension = change + more, tension + of_ties
     np.testing.assert_allclose(change, expected, atol=1e-8 * np.abs(expected).max())
 
 
@@ -74,10 +101,11 @@ def test_equations_are_those_of_the_saddle_point(delta, L, by_labels, monkeypatc
     st.sampled_from([0.0, 0.1]),
     st.sampled_from([100.0, 1e4]),
     st.sampled_from([1e-3, 0.01, 1.0]),
+    st.sampled_from(["sum", "max"]),
 )
-def test_steps_get_to_the_optimum_of_nearly_singular_matrices(seed, delta, C, gamma):
+def test_steps_get_to_the_optimum_of_nearly_singular_matrices(seed, delta, C, gamma, loss):
     """In weights, rounding that theta multiplies ends the steps of such kernels early."""
-    problem = smooth_problem(seed, delta, C, gamma=gamma)
+    problem = smooth_problem(seed, delta, C, gamma=gamma, loss=loss)
     interior = all_live(problem)
     oracle = optimum(problem)
     allowed = 0.1 * NEAR * oracle.upper
@@ -145,7 +173,9 @@ def test_alpha_and_decision_values_agree_once_a_whole_step_is_taken(monkeypatch)
     for part in interior.pieces:
         monkeypatch.setattr(part.cone, "advance", _only_alpha(part.cone))
     solve = interior.equations.solve
-    monkeypatch.setattr(interior.equations, "solve", lambda values: 0.2 * solve(values))
+    monkeypatch.setattr(
+        interior.equations, "solve", lambda values: tuple(0.2 * part for part in solve(values))
+    )
     interior.step()
     assert interior.gap_by_drift() <= 1e-9 * interior._gap(interior._F)
 
@@ -160,7 +190,8 @@ def _only_alpha(cone):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_threads_change_no_digit(delta, monkeypatch):
+@BOTH_LOSSES
+def test_threads_change_no_digit(delta, loss, monkeypatch):
     """Everything is cut into pieces as if problems of this size were large."""
     for module, name in (
         (interior_in_alpha, "COLUMNS"),
@@ -168,7 +199,7 @@ def test_threads_change_no_digit(delta, monkeypatch):
         *((_pieces, name) for name in ("WHOLE", "ROWS", "SQUARED")),
     ):
         monkeypatch.setattr(module, name, 16)
-    problem = smooth_problem(5, delta, 100.0, L=6)
+    problem = smooth_problem(5, delta, 100.0, L=6, loss=loss)
     team = Workers(3)
     alone, together = all_live(problem), all_live(problem, team)
     for _ in range(6):
@@ -180,8 +211,9 @@ def test_threads_change_no_digit(delta, monkeypatch):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
-def test_snapped_points_keep_the_decision_values(delta):
-    problem = smooth_problem(6, delta, 100.0, gamma=1.0)
+@BOTH_LOSSES
+def test_snapped_points_keep_the_decision_values(delta, loss):
+    problem = smooth_problem(6, delta, 100.0, gamma=1.0, loss=loss)
     interior = all_live(problem)
     in_play._run(interior, 1e-6 * optimum(problem).upper, 40)
     alpha, snapped = interior.alpha(), interior.snapped(1.0)

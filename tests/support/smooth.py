@@ -8,7 +8,7 @@ from musvm.dual.problem import DualProblem, DualRows
 
 
 def smooth_problem(
-    seed: int, delta: float, C: float, L: int = 4, gamma: float = 0.1
+    seed: int, delta: float, C: float, L: int = 4, gamma: float = 0.1, loss: str = "sum"
 ) -> DualProblem:
     """Classes that overlap, a smooth RBF kernel and a large C: Newton steps on faces crawl here."""
     rng = np.random.default_rng(seed)
@@ -17,4 +17,4 @@ def smooth_problem(
     X = np.vstack([rng.normal(size=(n, 3)) + y[:, None] % 3, rng.normal(size=(m, 3)) + 1.0])
     distances = np.square(X[:, None] - X[None]).sum(axis=2)
     caps = C * rng.uniform(0.5, 2.0, n + m)
-    return DualProblem(np.exp(-gamma * distances), DualRows(y, L, caps, delta))
+    return DualProblem(np.exp(-gamma * distances), DualRows(y, L, caps, delta, loss))

@@ -59,6 +59,33 @@ def add_scaled(
                 total[group[b], group[a]] += inverse[b, a] * scale[a] * scale[b]
 
 
+def add_tied(
+    const double[::1, :] inverse,
+    const double[::1] scale,
+    const Py_ssize_t[::1] group,
+    const Py_ssize_t[::1] tie,
+    const double[::1] coefficient,
+    double[::1, :] total,
+):
+    """The same for the places `tie`, after those of groups, times coefficients; -1 where none is.
+
+    total_{tie, group} += T S inverse S and total_{tie, tie} += T S inverse S T, with
+    T = diag(coefficient).
+    """
+    cdef Py_ssize_t a, b, n = group.shape[0]
+    cdef double value
+    with nogil:
+        for a in range(n):
+            for b in range(a, n):
+                value = inverse[b, a] * scale[a] * scale[b]
+                if tie[b] >= 0:
+                    total[tie[b], group[a]] += coefficient[b] * value
+                if tie[a] >= 0 and b > a:
+                    total[tie[a], group[b]] += coefficient[a] * value
+                if tie[a] >= 0 and tie[b] >= 0:
+                    total[tie[b], tie[a]] += coefficient[a] * coefficient[b] * value
+
+
 def divide(const double[::1, :] factor, const double[::1] scale, double[::1] values):
     """S (factor factor')^-1 S values in place of the values."""
     cdef int n = <int>values.shape[0], one = 1

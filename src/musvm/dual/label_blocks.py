@@ -15,6 +15,13 @@ a factor and an inverse for every label, and one factor of as many rows as there
 variables in G groups that costs about sum_l n_l^3 + G^3 / 3 operations, where directions within
 the groups, of which there are n - G, cost (n - G)^3 / 3: thirty times as much with 25 classes,
 less with two. Where K is nearly singular digits are lost in S; who needs them refines.
+
+Another sum over the variables of a group, with coefficients a, may be *tied*: (a'delta)^2 / (2 h)
+is added to what is minimised. It has a multiplier sigma of its own, with a'delta = h sigma,
+
+    delta_l = A_l^-1 (v_l - lambda - a_l sigma),
+
+and S has a row more for each of them: sums of A_l^-1 a_l and of a_l A_l^-1 a_l, and h.
 """
 
 from __future__ import annotations
@@ -22,13 +29,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._pieces import lower_factor, ridges
 from musvm._threads import Workers
-from musvm.dual._label_blocks import add_scaled, divide, factor_and_invert
+from musvm.dual._label_blocks import add_scaled, add_tied, divide, factor_and_invert
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
@@ -57,6 +65,17 @@ def least_work(label: IntArray, sizes: IntArray) -> float:
     return min(work_of_blocks(label, len(sizes)), work_of_directions(sizes))
 
 
+class Ties(NamedTuple):
+    """Sums over groups that are tied.
+
+    coefficient : (n,) a of every variable
+    give : (G,) h of every group, infinite where nothing is tied
+    """
+
+    coefficient: FloatArray
+    give: FloatArray
+
+
 class LabelBlocks:
     """The factors for variables in row `row` of K with label `label`, sorted by groups.
 
@@ -68,6 +87,7 @@ class LabelBlocks:
     weights : (n,) what is added to the diagonal
     team : threads for labels
     most_ridge : what may be added to a unit diagonal where rounding leaves no factor
+    ties : sums that are tied, if any are
 
     Attributes
     ----------
@@ -83,8 +103,15 @@ class LabelBlocks:
         weights: FloatArray,
         team: Workers,
         most_ridge: float = 0.0,
+        ties: Ties | None = None,
     ) -> None:
         self._group, self._team = np.repeat(np.arange(len(sizes)), sizes), team
+        self._give = np.empty(0)
+        if ties is not None:
+            is_tied = np.isfinite(ties.give)
+            place = np.where(is_tied, len(sizes) + np.cumsum(is_tied) - 1, -1)
+            self._give, self._tie = ties.give[is_tied], place[self._group]
+            self._coefficient = ties.coefficient
         places = [np.flatnonzero(label == l) for l in np.unique(label)]
         # The largest first: threads that share them end at about the same time.
         self._places = sorted(places, key=len, reverse=True)
@@ -98,7 +125,8 @@ class LabelBlocks:
         self, K: FloatArray, row: IntArray, n_groups: int, weights: FloatArray, ridge: float
     ) -> bool:
         """Whether all blocks and S have a factor; S is summed in one order, whoever sums."""
-        total = np.zeros((n_groups, n_groups), order="F")
+        n_sums = n_groups + len(self._give)
+        total = np.zeros((n_sums, n_sums), order="F")
         turns, has_failed = _Turns(), False
 
         def compute(which: slice) -> None:
@@ -114,7 +142,7 @@ class LabelBlocks:
                 with turns.after(k) as is_on:
                     has_failed = has_failed or not is_found
                     if is_found and is_on:
-                        add_scaled(inverse, scale, self._group[at], total)
+                        self._add(inverse, scale, at, total)
 
         try:
             self._team.each(len(self._places), compute, 1)
@@ -124,20 +152,35 @@ class LabelBlocks:
             raise
         if has_failed:
             return False
-        scale = 1.0 / np.sqrt(total.diagonal())
+        diagonal = np.einsum("ii->i", total)
+        diagonal[n_groups:] += self._give
+        scale = 1.0 / np.sqrt(diagonal)
         total *= scale
         total *= scale[:, None]
-        total.flat[:: n_groups + 1] += ridge
+        diagonal += ridge
         self._total, self._scale = total, scale
         return lower_factor(total, self._team)
+
+    def _add(self, inverse: FloatArray, scale: FloatArray, at: IntArray, total: FloatArray) -> None:
+        """What a label adds to S."""
+        add_scaled(inverse, scale, self._group[at], total)
+        if len(self._give):
+            tie, coefficient = self._tie[at], self._coefficient[at]
+            add_tied(inverse, scale, self._group[at], tie, coefficient, total)
 
     def solve(self, values: FloatArray) -> FloatArray:
         """delta for v, one number for each variable."""
         delta = self._divided(values)
         sums = np.zeros(len(self._scale))
         np.add.at(sums, self._group, delta)
+        if len(self._give):
+            tied = self._tie >= 0
+            np.add.at(sums, self._tie[tied], (self._coefficient * delta)[tied])
         divide(self._total, self._scale, sums)
-        delta -= self._divided(sums[self._group])
+        multipliers = sums[self._group]
+        if len(self._give):
+            multipliers += np.where(tied, self._coefficient * sums[self._tie], 0.0)
+        delta -= self._divided(multipliers)
         return delta
 
     def _divided(self, values: FloatArray) -> FloatArray:

@@ -187,7 +187,7 @@ def cone_of(
         e[labels, places] = 1.0
         return Simplex(e * part.caps, e - F, first, near, middle)
     if part.is_max:
-        return Balanced(part.caps, F, part.delta)
+        return Balanced(part.caps, F, part.delta, live, near, middle)
     if part.delta == 0.0:
         return Simplex(0.0 * F + part.caps, -F, first, near, middle)
     return Capped(part.caps, F, part.delta, live, near, middle)

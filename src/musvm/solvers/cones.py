@@ -29,6 +29,19 @@ and for a balanced row, with P = sum theta_p, Q = sum theta_q and D = P Q + thet
 
 All of these are sums of nonnegative terms: nothing cancels, however close to the boundary.
 
+On changes d that sum to zero, the inverse of B is diag(1 / theta): d' B^-1 d is the sum of
+d_l^2 / theta_l. In a balanced row, theta = theta_p + theta_q, there is one term more. Of all dp and
+dq with dp - dq = d, and du = -sum dp, those that weigh least, dp^2 / theta_p + dq^2 / theta_q +
+du^2 / theta_u, have
+
+    dp = a d - (theta_p theta_q / theta) sigma,    du = -theta_u sigma,    sigma = a'd / h,
+    a = theta_p / theta,                           h = theta_u + sum theta_p theta_q / theta,
+
+and weigh d' diag(1 / theta) d + (a'd)^2 / h. A row at its cap has next to no h, and the sums of p
+and of q stay what they are; far from it h is large, and the *tie* of the two sums is loose. Less
+its mean, weighted by theta, a has the same products with d: (theta_p Q - theta_q P) / (theta
+(P + Q)), which is zero to the last digit where all theta are those of p, or all of q.
+
 Some variables may be held where they are, at a bound that they are not expected to leave: `live`
 is False there, they have no theta, and nothing about them changes. What stands for them is next to
 nothing, on the side of the bound that they are at.
@@ -125,6 +138,29 @@ class DoubleStar:
         slope_p, slope_q, _ = self.slopes(F)
         return self.q * slope_q - self.p * slope_p
 
+    @property
+    def theta(self) -> Array:
+        return self.p + self.q
+
+    @property
+    def tie(self) -> tuple[Array, Array]:
+        """a less its mean, (L, R), and h, (R,)."""
+        theta = self._divisor()
+        a = (self.p * self.Q - self.q * self.P) / (theta * (self.P + self.Q))
+        return a, self.u[0] + namespace(theta).sum(self.p * self.q / theta, axis=0)
+
+    def split(self, change: Array, tension: Array) -> tuple[Array, Array]:
+        """dp and dq of a change of alpha with this sigma."""
+        theta = self._divisor()
+        both = self.p * self.q / theta * tension
+        # Shares of exactly 0 or 1 where q or p is held.
+        return change * (self.p / theta) - both, -change * (self.q / theta) - both
+
+    def _divisor(self) -> Array:
+        """theta where there is any."""
+        theta = self.theta
+        return namespace(theta).where(theta > 0.0, theta, 1.0)
+
 
 class Cone:
     """Some rows of one kind, strictly inside.
@@ -163,11 +199,15 @@ class Cone:
         """Add to all changes what follows from a change of F."""
         raise NotImplementedError
 
-    def follow(self, dF: Array, d_alpha: Array) -> None:
-        """The same where the change of alpha that goes with it is known.
+    def follow(self, dF: Array, d_alpha: Array, tension: Array) -> None:
+        """The same where the change of alpha is known, and sigma of balanced rows.
 
         theta would multiply what rounding has left in dF. Multipliers follow dF, x follows alpha.
         """
+        raise NotImplementedError
+
+    def widest(self) -> Array:
+        """(L, R) the largest of the variables of every label."""
         raise NotImplementedError
 
     def snapped(self, curvature: Array) -> tuple[Array, Star | DoubleStar, Array]:
@@ -308,10 +348,13 @@ class Simplex(Cone):
         self.d_alpha -= change
         self._of_live(self.dz)
 
-    def follow(self, dF: Array, d_alpha: Array) -> None:
+    def follow(self, dF: Array, d_alpha: Array, tension: Array) -> None:
         self.dz[0] -= self.star.slopes(dF)
         self.dx, self.d_alpha = [-d_alpha], d_alpha
         self._of_live(self.dz)
+
+    def widest(self) -> Array:
+        return self.x[0]
 
     def snapped(self, curvature: Array) -> tuple[Array, Star, Array]:
         xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
@@ -392,12 +435,16 @@ class Capped(Cone):
         slope = self.star.slopes(dF)
         self._add(slope, -self.theta_p * slope, self.theta_q * slope)
 
-    def follow(self, dF: Array, d_alpha: Array) -> None:
+    def follow(self, dF: Array, d_alpha: Array, tension: Array) -> None:
         xp, theta = namespace(dF), self.star.theta
         more = d_alpha - self.d_alpha
         # A share of exactly 0 or 1 where q or p is held.
         dp = more * (self.theta_p / xp.where(theta > 0.0, theta, 1.0))
         self._add(self.star.slopes(dF), dp, dp - more)
+
+    def widest(self) -> Array:
+        p, u, q = self.x
+        return namespace(p).maximum(namespace(p).maximum(p, u), q)
 
     def _add(self, slope: Array, dp: Array, dq: Array) -> None:
         """To all changes, those of p and q, and of multipliers by the slope of F."""
@@ -427,19 +474,47 @@ class Capped(Cone):
 class Balanced(Cone):
     """alpha = p - q with p, q >= 0 and sum p = sum q = c - u, u >= 0; x is p, q and u, (1, R)."""
 
-    def __init__(self, caps: Array, F: Array, delta: float) -> None:
+    def __init__(
+        self,
+        caps: Array,
+        F: Array,
+        delta: float,
+        live: tuple[Array, Array] | None = None,
+        near: Array | None = None,
+        middle: float = 1.0,
+    ) -> None:
+        """`live` says which p and which q may change; others are zero, u may always change.
+
+        `middle` is the share of the middle next to `near`.
+        """
         xp = namespace(F)
-        part = 0.0 * F + caps / (F.shape[0] + 1)
-        rise, fall = F - xp.min(F, axis=0), xp.max(F, axis=0) - F
+        live_p, live_q = (F == F, F == F) if live is None else live
+        of_p, of_q = (xp.astype(live, F.dtype) for live in (live_p, live_q))
+        n_p, n_q = xp.sum(of_p, axis=0), xp.sum(of_q, axis=0)
+        fewer = xp.minimum(n_p, n_q)
+        total = caps * (fewer / (fewer + 1.0))
+        p, q = of_p * (total / n_p), of_q * (total / n_q)
+        if near is not None:
+            p = middle * p + (1.0 - middle) * xp.maximum(near, 0.0 * near)
+            q = middle * q + (1.0 - middle) * xp.maximum(-near, 0.0 * near)
+        bottom = xp.min(xp.where(live_p, F, xp.inf), axis=0)
+        top = xp.max(xp.where(live_q, F, -xp.inf), axis=0)
+        # Far from the optimum all live p may have larger decision values than all live q.
+        middle_of_both = 0.5 * (top + bottom)
+        bottom, top = xp.minimum(bottom, middle_of_both), xp.maximum(top, middle_of_both)
         self.caps = caps
-        self.alpha = 0.0 * F
-        self.x = [part, 1.0 * part, 1.0 * part[:1]]
-        self.z = [rise + (FIRST_SLACK + delta), fall + FIRST_SLACK]
-        self.z.append(2.0 * FIRST_SLACK + xp.max(rise, axis=0)[None])
-        self.live = None
+        self.live = None if live is None else [of_p, of_q, 1.0 + 0.0 * of_p[:1]]
+        self.alpha = p - q
+        self.x = [p + HELD, q + HELD, (caps - xp.sum(p, axis=0))[None]]
+        self.z = [
+            xp.where(live_p, F - bottom + (FIRST_SLACK + delta), 1.0),
+            xp.where(live_q, top - F + FIRST_SLACK, 1.0),
+            (2.0 * FIRST_SLACK + top - bottom)[None],
+        ]
 
     def linearise(self) -> None:
-        self.star = DoubleStar(*(x / z for x, z in zip(self.x, self.z, strict=True)))
+        thetas = [x / z for x, z in zip(self.x, self.z, strict=True)]
+        self.star = DoubleStar(*self._of_live(thetas))
 
     def graph(self) -> list[Array]:
         # The Cholesky factor of the 2 x 2 matrix between theta_p and theta_q.
@@ -454,14 +529,32 @@ class Balanced(Cone):
         self.dx = [dp, dq, v_u - self.star.u * (a + b)]
         self.dz = [0.0 * dp + a, 0.0 * dq + b, (a + b)[None]]
         self.d_alpha = dp - dq
+        self._of_live(self.dz)
 
     def respond(self, dF: Array) -> None:
         slopes = self.star.slopes(dF)
         thetas = self.star.p, self.star.q, self.star.u
         changes = [-theta * slope for theta, slope in zip(thetas, slopes, strict=True)]
-        for change, more in zip([*self.dx, *self.dz], [*changes, *slopes], strict=True):
-            change += more
+        self._add(changes, list(slopes))
         self.d_alpha += changes[0] - changes[1]
+
+    def follow(self, dF: Array, d_alpha: Array, tension: Array) -> None:
+        star = self.star
+        dp, dq = star.split(d_alpha - self.d_alpha, tension)
+        slopes = Star(star.theta).slopes(dF)
+        share = star.P / (star.P + star.Q)
+        dz = [slopes + (1.0 - share) * tension, share * tension - slopes, tension[None]]
+        self._add([dp, dq, -star.u * tension], dz)
+        self.d_alpha = d_alpha
+
+    def _add(self, of_x: list[Array], of_z: list[Array]) -> None:
+        """To the changes of all variables and multipliers."""
+        for change, more in zip([*self.dx, *self.dz], [*of_x, *of_z], strict=True):
+            change += more
+        self._of_live(self.dz)
+
+    def widest(self) -> Array:
+        return namespace(self.alpha).maximum(self.x[0], self.x[1])
 
     def snapped(self, curvature: Array) -> tuple[Array, DoubleStar, Array]:
         xp = namespace(self.alpha)

@@ -81,8 +81,9 @@ class Variables:
         own = rows.y, np.arange(n)
         bound[own] = caps[:n]
         score[own] -= 1.0
-        capped = slice(n, None) if rows.delta > 0.0 else slice(0, 0)
-        if rows.delta == 0.0:
+        has_p_and_q = rows.delta > 0.0 or rows.is_max
+        capped = slice(n, None) if has_p_and_q else slice(0, 0)
+        if not has_p_and_q:
             bound[:, n:] = caps[n:]
         distance = score.max(axis=0) - score
         loose = alpha < bound
@@ -91,6 +92,9 @@ class Variables:
         a, other[:, capped] = alpha[:, capped], distance[:, capped]
         lead = distance[:, capped] - rows.delta
         other_loose[:, capped] = a < 0.0
+        if rows.is_max:
+            # What the last label is too far behind by is that of u, not of any p.
+            lead -= lead.max(axis=0, initial=0.0)
         loose[:, capped] = np.where(lead > 0.0, a < caps[capped], a > 0.0)
         distance[:, capped] = np.abs(lead)
         leads = np.zeros(len(caps), dtype=bool)
@@ -138,14 +142,12 @@ def solve_in_play(
     callback: Callable[[int, float], None] | None = None,
     most_work: float = np.inf,
 ) -> DualSolution | None:
-    """Go on from alpha, (M, L); None where too much is in play, or the loss is that of eq. (2).
+    """Go on from alpha, (M, L); None where too much is in play.
 
     Each round counts as many steps as interior points took, and the rounds of `gram.solve` that
     followed. No round begins by which interior points would take more than `most_work` operations.
     It ends early where both get nowhere: rounding is in their way.
     """
-    if problem.rows.is_max:
-        return None
     best, goes_on = solution_of(problem, alpha, tol=tol), True
     closest = best
     history: list[float] = []

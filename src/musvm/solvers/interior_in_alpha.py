@@ -9,14 +9,15 @@ With theta of every live label, as in B, and a multiplier lambda for every row,
 
     (K + diag(1 / theta)) (d - offset) + lambda = -(K offset + K alpha + f - F),
 
-in changes that sum to zero in every row: a matrix that is a sum of two positive ones, in which
-nothing cancels (`EquationsInAlpha`). In weights (`interior.py`) d would be the response of the rows
-to dF. That multiplies by theta what rounding leaves in dF, and theta of a free variable grows
-without limit: of a smooth kernel alpha and its weights soon have nothing to do with each other, and
-C multiplies what is between them. Here alpha takes d as it was solved for, and F takes K d. They
-agree to the last digit whatever was lost in solving. What was lost, a residual r of the equations,
-is only missed by the products: that of a variable x misses its target by x r. So much may be left
-as is small next to the target.
+in changes that sum to zero in every row; rows of the "max" loss, in which two sums are tied
+(`cones.py`), have a sigma, sigma = a'(d - offset) / h, on the left as well. The matrix is a sum of
+two positive ones, in which nothing cancels (`EquationsInAlpha`). In weights (`interior.py`) d would
+be the response of the rows to dF. That multiplies by theta what rounding leaves in dF, and theta of
+a free variable grows without limit: of a smooth kernel alpha and its weights soon have nothing to
+do with each other, and C multiplies what is between them. Here alpha takes d as it was solved for,
+and F takes K d. They agree to the last digit whatever was lost in solving. What was lost, a
+residual r of the equations, is only missed by the products: that of a variable x misses its target
+by x r. So much may be left as is small next to the target.
 
 Since so little is asked of them, equations that are nearly these do, as the preconditioner of
 conjugate gradients:
@@ -49,6 +50,7 @@ from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers.central_path import CentralPath, closed, cone_of, slices_of_pieces
 from musvm.solvers.cones import Cone, Star
 from musvm.solvers.interior import GIVE_BACKS, ScaledFactor, refuse_equations
+from musvm.solvers.ties import rows_of
 
 # A label counts if theta k(x, x) exceeds this.
 NOTICEABLE = 1e-7
@@ -124,7 +126,8 @@ class EquationsInAlpha:
         return found
 
     def factorise(self, parts: list[Part]) -> None:
-        self.star = Star(np.hstack([part.cone.star.theta for part in parts]))
+        self.rows = rows_of([part.cone.star for part in parts], self.gram.diagonal())
+        self.star: Star = self.rows.star
         self._weights = np.divide(
             1.0, self.star.theta, out=np.zeros_like(self.star.theta), where=self.live
         )
@@ -148,7 +151,7 @@ class EquationsInAlpha:
         """Rows with nearly the same theta for all labels, if it costs much less to share them."""
         label, row = self._kept
         rows, sizes = row[np.cumsum(self._sizes) - 1], self._sizes
-        is_alike = sizes == len(self.live)
+        is_alike = (sizes == len(self.live)) & ~self.rows.are_tied[rows]
         logs = np.log(self._weights[:, rows[is_alike]])
         is_alike[is_alike] = np.ptp(logs, axis=0) <= np.log(ALIKE)
         in_rest = ~np.repeat(is_alike, sizes)
@@ -198,15 +201,19 @@ class EquationsInAlpha:
         label, weights = self._at[0], self._weights[self._at]
         if len(label) == 0:
             return lambda values: values
+        ties = self.rows.ties(self._at, sizes)
         if work_of_blocks(label, len(sizes)) < work_of_directions(sizes):
-            blocks = LabelBlocks(gram, place, label, sizes, weights, self._team, most_ridge=1.0)
+            blocks = LabelBlocks(
+                gram, place, label, sizes, weights, self._team, most_ridge=1.0, ties=ties
+            )
             if not blocks.is_definite:
                 refuse_equations()
             return blocks.solve
         directions = Directions.of(place, label, sizes)
         H = directions.hessian(gram)
         group = np.repeat(np.arange(len(sizes)), sizes - 1)
-        _add_blocks(H, group, weights[directions.away])
+        sides = directions.along(ties.coefficient) / np.sqrt(ties.give[group])
+        _add_blocks(H, group, weights[directions.away], sides)
         H.flat[:: len(H) + 1] += weights[directions.towards]
         factor = ScaledFactor(H, self._team)
 
@@ -215,8 +222,11 @@ class EquationsInAlpha:
 
         return divide
 
-    def solve(self, values: FloatArray) -> FloatArray:
-        """The change whose image is nearly the values, up to a constant in every row, (L, R)."""
+    def solve(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The change whose image is nearly the values, up to a constant in every row; its sigma.
+
+        (L, R) and (R,).
+        """
         change = np.zeros_like(values)
         if len(self._common):
             u, of_others = self._shared.eliminate(values[:, self._common].T)
@@ -226,15 +236,18 @@ class EquationsInAlpha:
             change[:, self._common] = self._shared.changes(u, change[:, self._others].T).T
         else:
             change[self._at] = self._divide(values[self._at])
-        if self._some_are_small:
-            slopes = self.star.slopes(values - self.times_gram(change))
-            change += self._small * self.star.theta * slopes
-        solved: FloatArray = self.star.closed(change)
-        return solved
+        left = values
+        if self._some_are_small or self.rows.has_stiff_ties:
+            left = values - self.times_gram(change)
+            change += self._small * self.star.theta * self.rows.slopes(left)
+        return self.rows.closed(change, left)
 
-    def image(self, change: FloatArray, gram_times_change: FloatArray) -> FloatArray:
-        """(K + diag(1 / theta)) change, up to a constant in every row."""
-        return self.centred(gram_times_change + self._weights * change)
+    def image(
+        self, change: FloatArray, tension: FloatArray, gram_times_change: FloatArray
+    ) -> FloatArray:
+        """(K + diag(1 / theta)) change + a sigma, up to a constant in every row."""
+        of_rows = self._weights * change + self.rows.pulled(tension)
+        return self.centred(gram_times_change + of_rows)
 
     def centred(self, values: FloatArray) -> FloatArray:
         """Values of live labels less their mean, weighted by theta; zero elsewhere."""
@@ -242,13 +255,26 @@ class EquationsInAlpha:
         return slopes * self.live
 
 
-def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray) -> None:
-    """Add values[i] to H[i, j] wherever i and j are of one group; groups are contiguous."""
+def _add_blocks(H: FloatArray, group: IntArray, values: FloatArray, sides: FloatArray) -> None:
+    """Add values[i] + sides[i] sides[j] to H[i, j] wherever i and j are of one group.
+
+    Groups are contiguous, and their values the same.
+    """
     _, starts, sizes = np.unique(group, return_index=True, return_counts=True)
     for size in np.unique(sizes):
         first = starts[sizes == size]
         at = first[:, None] + np.arange(size)
-        H[at[:, :, None], at[:, None, :]] += values[first][:, None, None]
+        squares = sides[at][:, :, None] * sides[at][:, None, :]
+        H[at[:, :, None], at[:, None, :]] += values[first][:, None, None] + squares
+
+
+class _Response(NamedTuple):
+    """How alpha responds, how F then changes, sigma of all rows, and what products miss."""
+
+    change: FloatArray
+    decision: FloatArray
+    tension: FloatArray
+    missed: float
 
 
 class InteriorInAlpha(CentralPath):
@@ -280,43 +306,47 @@ class InteriorInAlpha(CentralPath):
         offset: FloatArray = self.joined(lambda cone: cone.d_alpha)
         unchanged = self._own_F - self._F + self.equations.times_gram(offset)
         wanted = target or OF_PREDICTOR * self.products() / self.n_products
-        change, dF, missed = self._response(unchanged, MISSED * wanted)
-        if missed > wanted and self.equations.share_no_rows():
-            change, dF, _ = self._response(unchanged, MISSED * wanted)
-        d_alpha = offset + change
-        self._map(lambda p: p.cone.follow(dF[:, p.rows], d_alpha[:, p.rows]))
+        response = self._response(unchanged, MISSED * wanted)
+        if response.missed > wanted and self.equations.share_no_rows():
+            response = self._response(unchanged, MISSED * wanted)
+        d_alpha, dF, tension = offset + response.change, response.decision, response.tension
+        self._map(lambda p: p.cone.follow(dF[:, p.rows], d_alpha[:, p.rows], tension[p.rows]))
         return dF
 
-    def _response(
-        self, unchanged: FloatArray, enough: float
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """How alpha responds where F would change so by itself, how F then does, what is missed.
+    def _response(self, unchanged: FloatArray, enough: float) -> _Response:
+        """How alpha responds where F would change so by itself.
 
         By conjugate gradients, until no product misses its target by more than `enough`. The
         preconditioner is not quite symmetric: directions are made conjugate by what residuals
         change by.
         """
-        equations, widest = self.equations, self.joined(lambda cone: np.max(cone.x, axis=0))
-        change, dF, residual = np.zeros_like(unchanged), unchanged, equations.centred(-unchanged)
-        direction, gram_times = np.zeros_like(unchanged), np.zeros_like(unchanged)
-        before, height = residual, np.inf
-        best, n_waited = (change, dF, np.inf), 0
+        equations, widest = self.equations, self.joined(lambda cone: cone.widest())
+        nothing, residual = np.zeros_like(unchanged), equations.centred(-unchanged)
+        found = _Response(nothing, unchanged, np.zeros(unchanged.shape[1]), np.inf)
+        direction, gram_times, tension = nothing, nothing, found.tension
+        best, before, height, n_waited = found, residual, np.inf, 0
         for _ in range(MAX_ITERATIONS):
-            solved = equations.solve(residual)
+            solved, solved_tension = equations.solve(residual)
             slope = float(np.vdot(solved, residual - before)) / height
             before, height = residual, float(np.vdot(solved, residual))
             direction = solved + slope * direction
+            tension = solved_tension + slope * tension
             gram_times = equations.times_gram(solved) + slope * gram_times
-            image = equations.image(direction, gram_times)
+            image = equations.image(direction, tension, gram_times)
             curvature = float(np.vdot(direction, image))
             if not (height > 0.0 and curvature > 0.0):
                 break
             length = float(np.vdot(direction, residual)) / curvature
-            change, dF = change + length * direction, dF + length * gram_times
             residual = residual - length * image
             missed = float(np.max(widest * np.abs(residual)))
-            n_waited = 0 if missed < 0.5 * best[2] else n_waited + 1
-            best = min(best, (change, dF, missed), key=lambda one: one[2])
+            found = _Response(
+                found.change + length * direction,
+                found.decision + length * gram_times,
+                found.tension + length * tension,
+                missed,
+            )
+            n_waited = 0 if missed < 0.5 * best.missed else n_waited + 1
+            best = min(best, found, key=lambda one: one.missed)
             if missed <= enough or n_waited >= PATIENCE:
                 break
         return best
@@ -340,10 +370,10 @@ class InteriorInAlpha(CentralPath):
         """
         snapped = self._map(lambda p: p.cone.snapped(p.curvature / eagerness))
         alpha, settled = (np.hstack([one[k] for one in snapped]) for k in (0, 2))
-        star = Star(np.hstack([one[1].theta for one in snapped]))
+        rows = rows_of([one[1] for one in snapped], self.equations.gram.diagonal())
         before = self.alpha()
         for _ in range(GIVE_BACKS):
             missing = self.equations.times_gram(before - alpha)
-            change = np.where(settled, 0.0, self.equations.solve(missing))
-            alpha += change - star.theta * (change.sum(axis=0) / star.total)
+            change, _ = self.equations.solve(missing)
+            alpha += rows.projected(np.where(settled, 0.0, change))
         return closed(self.rows, alpha)
