@@ -25,7 +25,8 @@ def test_interior_points_take_over_where_newton_steps_crawl(limits, expected, mo
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     U = X[:50] + 0.5
     reference = UniversumSVC(1e3, delta=0.1, solver="gram", tol=1e-8).fit(X, y, universum=U)
-    for name, limit in {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, **limits}.items():
+    none = {"LEAST_WORK": 0.0, "MOST_WORK": 0.0, "MOST_OF_WELL_CONDITIONED": 0.0}
+    for name, limit in {**none, **limits}.items():
         monkeypatch.setattr(by_turns, name, limit)
     calls = {
         name: starts_of(monkeypatch, by_turns, name) for name in ("solve_interior", "solve_in_play")
@@ -146,6 +147,15 @@ def test_the_whole_factor_is_made_only_where_some_points_do_not_tell(monkeypatch
     assert may_go_on(1.01 * known, 1.0)
     assert sizes == [50, 200]
     assert not may_go_on(1.01 * by_turns.NEWTON_SHARE * by_turns.interior_work(200, 200, 4), 1.0)
+
+
+@pytest.mark.parametrize(("made", "is_good"), [(_of_few_columns, False), (_of_full_rank, True)])
+def test_newton_steps_get_more_work_where_the_matrix_is_well_conditioned(made, is_good):
+    """They get there then, and with many classes one round takes most of what others get."""
+    may_go_on = by_turns.patience_for(by_turns.InteriorCost(made()))
+    assert may_go_on(1.01 * by_turns.MOST_WORK, 1.0) == is_good
+    assert may_go_on(0.99 * by_turns.MOST_OF_WELL_CONDITIONED, 1.0) == is_good
+    assert not may_go_on(1.01 * by_turns.MOST_OF_WELL_CONDITIONED, 1e-9)
 
 
 def test_the_patient_do_as_much_work_as_any_without_a_trial():

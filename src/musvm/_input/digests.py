@@ -31,8 +31,8 @@ GENERATORS = (0x9E3779B97F4A7C15 - 2**64, 0xD1342543DE82EF95 - 2**64)
 # Products, each after a shift; one more shift ends it.
 MIXERS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 LAST_SHIFT = 31
-# Rows per piece.
-PIECE = 2048
+# Entries per piece.
+PIECE_ENTRIES = 2**18
 
 
 def row_digests(X: Any) -> Any:
@@ -43,8 +43,14 @@ def row_digests(X: Any) -> Any:
         return on_device.row_digests(X)
     digests = np.empty((X.shape[0], 2), dtype=np.int64)
     with workers() as team:
-        team.each(X.shape[0], _hashing(X, digests), PIECE)
+        team.each(X.shape[0], _hashing(X, digests), max(PIECE_ENTRIES // _width(X), 1))
     return digests
+
+
+def _width(X: Any) -> int:
+    """Entries of a row, in the mean."""
+    n_entries = X.nnz if sp.issparse(X) else X.size
+    return max(n_entries // max(X.shape[0], 1), 1)
 
 
 def _hashing(X: Any, digests: Any) -> Callable[[slice], None]:

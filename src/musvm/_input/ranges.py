@@ -21,7 +21,7 @@ scaled): being unlike the training points, as images with other pixels set are, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ from musvm._input.tensors import FloatArray, IntArray
 
 # Points that are looked at, evenly spaced.
 SAMPLE = 1000
+# Entries of so many rows as are looked at together.
+PIECE_ENTRIES = 2**15
 # With fewer points or features their range says little about others.
 FEWEST_POINTS, FEWEST_FEATURES = 10, 8
 MOST_FEATURES = 0.6
@@ -70,12 +72,12 @@ def sign_of_another_scale(data: FitData, training_points: str) -> str:
 
 
 def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
-    points, U = tensors.take(X, training), tensors.take(X, _some(universum))
+    points, U = tensors.look(X, training), tensors.look(X, _some(universum))
     if _is_outside(Excess.of(points, U), len(training)):
         return "lies far outside the range of {X}"
     if min(len(training), len(universum)) < FEWEST_POINTS:
         return ""
-    some = tensors.take(points, _some(np.arange(len(training))))
+    some = tensors.look(points, _some(np.arange(len(training))))
     of_points, of_universum = Moments.of(some), Moments.of(U)
     if _is_shrunk(of_universum, of_points):
         return "varies far less than {X} and lies apart"
@@ -84,6 +86,12 @@ def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
     if seems_so and Moments.of_pieces(pieces).is_standard(EXACTLY):
         return "has mean 0 and deviation 1 in every feature, unlike {X}"
     return ""
+
+
+def _pieces(points: Any) -> Iterator[Any]:
+    """Rows in pieces that the cache holds: what is computed of them is used at once."""
+    step = max(PIECE_ENTRIES // points.shape[1], 1)
+    return (points[start : start + step] for start in range(0, points.shape[0], step))
 
 
 def _some(rows: Any) -> Any:
@@ -97,7 +105,7 @@ class Excess(NamedTuple):
     Attributes
     ----------
     distances : (m,) of every point from the box
-    n_outside : (m,) features in which it is outside
+    n_outside : (m,) features in which it is outside, of those that vary
     diagonal : length of the box
     n_varying : features in which the box is no point
     """
@@ -110,23 +118,31 @@ class Excess(NamedTuple):
     @classmethod
     def of(cls, points: Any, U: Any) -> Excess:
         if sp.issparse(points):
-            # Entries that are not stored are inside the box, or nearly so.
-            lo, hi = (extreme(axis=0).toarray().ravel() for extreme in (points.min, points.max))
-            values = U.data - np.clip(U.data, lo[U.indices], hi[U.indices])
-            rows = np.repeat(np.arange(U.shape[0]), np.diff(U.indptr))
-            counted = (values != 0) & (hi > lo)[U.indices]
-            squares = np.bincount(rows, values**2, minlength=U.shape[0])
-            n_outside = np.bincount(rows[counted], minlength=U.shape[0])
-            diagonal = float(np.linalg.norm(hi - lo))
-            return cls(np.sqrt(squares), n_outside, diagonal, int((hi > lo).sum()))
+            return cls._of_sparse(points, U)
         xp = tensors.namespace(points)
         lo, hi = xp.min(points, axis=0), xp.max(points, axis=0)
-        excess, side = U - xp.clip(U, lo, hi), hi - lo
-        squares = tensors.to_host(xp.vecdot(excess, excess))
-        varying = tensors.to_host(side) > 0
-        n_outside = (tensors.to_host(excess)[:, varying] != 0).sum(axis=1)
+        side = hi - lo
+        varying = side > 0
+        squares, n_outside = [], []
+        for piece in _pieces(U):
+            excess = piece - xp.clip(piece, lo, hi)
+            squares.append(tensors.to_host(xp.vecdot(excess, excess)))
+            n_outside.append(tensors.to_host(xp.sum((excess != 0) & varying, axis=1)))
         diagonal = float(xp.vecdot(side, side)) ** 0.5
-        return cls(np.sqrt(squares), n_outside, diagonal, int(varying.sum()))
+        distances = np.sqrt(np.concatenate(squares))
+        return cls(distances, np.concatenate(n_outside), diagonal, int(varying.sum()))
+
+    @classmethod
+    def _of_sparse(cls, points: Any, U: Any) -> Excess:
+        """Entries that are not stored are inside the box, or nearly so."""
+        lo, hi = (extreme(axis=0).toarray().ravel() for extreme in (points.min, points.max))
+        values = U.data - np.clip(U.data, lo[U.indices], hi[U.indices])
+        rows = np.repeat(np.arange(U.shape[0]), np.diff(U.indptr))
+        counted = (values != 0) & (hi > lo)[U.indices]
+        squares = np.bincount(rows, values**2, minlength=U.shape[0])
+        n_outside = np.bincount(rows[counted], minlength=U.shape[0])
+        diagonal = float(np.linalg.norm(hi - lo))
+        return cls(np.sqrt(squares), n_outside, diagonal, int((hi > lo).sum()))
 
 
 def _is_outside(found: Excess, n_points: int) -> bool:
@@ -157,7 +173,8 @@ class Moments(NamedTuple):
             return cls(*mean_variance_axis(points, axis=0))
         rows = tensors.to_host(points)
         mean = rows.mean(axis=0, dtype=np.float64)
-        return cls(mean, np.square(rows - mean).mean(axis=0))
+        squares = sum(np.square(piece - mean).sum(axis=0) for piece in _pieces(rows))
+        return cls(mean, squares / len(rows))
 
     @classmethod
     def of_pieces(cls, pieces: Iterable[Any]) -> Moments:

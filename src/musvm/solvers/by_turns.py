@@ -47,6 +47,8 @@ EASY = 1.0
 # falls faster at the end. Where interior points cost less than the least they come first.
 NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
+# With a well-conditioned matrix they get there, however many classes there are: ten times as much.
+MOST_OF_WELL_CONDITIONED = 1.6e11
 # After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
 # gave up with a gap above FAR, and pivots next to the first do not fall below the first of these;
 # the second for every class where there is a universum, whose points are free in many labels.
@@ -216,7 +218,7 @@ def patience_for(
         if work <= LEAST_WORK:
             return True
         if work > MOST_WORK:
-            return False
+            return work <= MOST_OF_WELL_CONDITIONED and cost.is_well_conditioned
         if cost.problem.n_points > FEW_POINTS:
             return True
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)

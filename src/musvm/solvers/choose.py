@@ -96,6 +96,9 @@ N_NEIGHBOURS, STRANGERS = 200, 0.005
 # Where so many points, and so many for an equation of interior points, are given, proximal points
 # are several times as fast; they get so many steps to prove it.
 TALL, TALL_PER_EQUATION, PROXIMAL_STEPS = 4000, 20, 150
+# Of so large a part of the points, all are looked at where they are: rows in another order would
+# be a copy.
+MOST_POINTS = 0.5
 # On a GPU interior points take a linear kernel of up to so many columns.
 MOST_COLUMNS_THERE = 2000
 # From so many points on, few of them at a time meet their kernel.
@@ -143,17 +146,18 @@ class PointProblem:
     @lazy
     def diagonal(self) -> FloatArray | None:
         """k(x, x) of the rows; None where only a device or a function knows the kernel."""
-        points, kernel = self.points, self.kernel
+        kernel = self.kernel
         if callable(kernel.name) or (is_tensor(self.X) and kernel.name != "linear"):
             return None
         if is_tensor(self.X):
-            squares: FloatArray = to_host(points.square().sum(1)) + kernel.constant
+            squares: FloatArray = to_host(self.points.square().sum(1)) + kernel.constant
             return squares
         if kernel.is_precomputed:
-            return np.asarray(points.diagonal())
-        if kernel.name == "rbf":
-            return kernel.diagonal(points)
-        return row_values(points, kernel.diagonal)
+            return np.asarray(self.points.diagonal())
+        is_streamed = isinstance(self.X, StreamedRows)
+        if not is_streamed and len(self.rows) >= MOST_POINTS * self.X.shape[0]:
+            return kernel.diagonal(self.X)[self.rows]
+        return row_values(self.points, kernel.diagonal)
 
     def judged(self, solution: DualSolution, tol: float) -> DualSolution:
         """A solution by the measure of these rows, whatever measure the solver went by.
