@@ -13,7 +13,8 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, StandardSca
 
 import real_data
 from musvm import UniversumSVC, UniversumSVCCV
-from musvm._input.ranges import Moments, warn_if_on_another_scale
+from musvm._input import ranges
+from musvm._input.ranges import Excess, Moments, warn_if_on_another_scale
 from musvm._input.reading import UNIVERSUM, FitData
 from musvm._input.tensors import namespace
 from musvm.universum import random_average, random_noise
@@ -79,6 +80,24 @@ def test_sparse_and_dense_points_have_the_same_moments(moved):
     for found in (sparse, pieces, Moments.of_pieces(np.split(points, [10, 150]))):
         np.testing.assert_allclose(found.mean, dense.mean, rtol=1e-12)
         np.testing.assert_allclose(found.variance, dense.variance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_found_in_pieces_is_what_is_found_at_once(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    points, U = rng.normal(size=(30, 7)).astype(dtype), 2.0 * rng.normal(size=(41, 7)).astype(dtype)
+    points[:, 3] = 0.0
+    lo, hi = points.min(axis=0), points.max(axis=0)
+    outside = U - np.clip(U, lo, hi)
+    monkeypatch.setattr(ranges, "PIECE_ENTRIES", 16)
+    found, of_sparse = Excess.of(points, U), Excess.of(sp.csr_array(points), sp.csr_array(U))
+    rtol = 1e3 * np.finfo(dtype).eps
+    for one in (found, of_sparse):
+        np.testing.assert_allclose(one.distances, np.linalg.norm(outside, axis=1), rtol=rtol)
+        np.testing.assert_array_equal(one.n_outside, (outside[:, hi > lo] != 0.0).sum(axis=1))
+        assert one.n_varying == 6
+    moments = Moments.of(U)
+    np.testing.assert_allclose(moments.variance, U.var(axis=0, dtype=np.float64), rtol=rtol)
 
 
 def test_sparse_points_are_never_made_dense():

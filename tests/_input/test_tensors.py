@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from musvm._input.tensors import MANY_ROWS, SHORT, namespace
+from musvm._input.tensors import MANY_ROWS, SHORT, look, namespace, take
 
 A = np.array([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
 
@@ -42,3 +42,14 @@ def test_many_short_rows_are_reduced_as_few_are(name, n_columns, form):
 
 def test_a_product_of_vectors_is_over_the_last_axis():
     assert namespace(A).vecdot(A, A).tolist() == [35.0, 56.0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shares"),
+    [([2, 3, 4], True), ([2, 4], False), ([4, 3], False), ([1, 1], False), ([], False)],
+)
+def test_a_look_at_rows_copies_them_only_where_they_are_not_in_order(rows, shares):
+    array, rows = np.arange(12.0).reshape(6, 2), np.array(rows, dtype=np.intp)
+    found = look(array, rows)
+    np.testing.assert_array_equal(found, take(array, rows))
+    assert np.shares_memory(found, array) == shares

@@ -12,9 +12,12 @@ from tests.support.calls import starts_of
 from threadpoolctl import threadpool_limits
 
 from musvm import UniversumSVC
+from musvm.dual.problem import DualRows
+from musvm.kernels import Kernel
 from musvm.solvers import by_turns
 from musvm.solvers import choose as paths
 from musvm.solvers.backends import host
+from musvm.solvers.choose import PointProblem
 from musvm.solvers.factors import pivoted_cholesky
 from musvm.solvers.rounds import RATED
 
@@ -452,3 +455,30 @@ def test_weights_are_closer_to_the_optimum_where_that_costs_nothing():
     model = UniversumSVC(1e-4, kernel="linear").fit(X, y[:500])
     gain = 1e-4 * 500 - model.objective_
     assert model.dual_gap_ <= paths.EASY_AIM * model.tol * gain
+
+
+def lengths_of(kernel: str, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    dual = DualRows(np.zeros(len(rows), dtype=np.intp), 2, np.ones(len(rows)))
+    return PointProblem(Kernel(kernel), X, rows, dual, 1e-15).diagonal
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_lengths_are_those_of_the_rows_in_their_order(kernel):
+    """Of all rows and of some; what takes no part is not looked at."""
+    rng = np.random.default_rng(0)
+    X, order = rng.normal(size=(9, 3)), rng.permutation(9)
+    expected = Kernel(kernel).matrix(X, X).diagonal()
+    np.testing.assert_allclose(lengths_of(kernel, X, order), expected[order])
+    X[order[0]] = 1e200
+    np.testing.assert_allclose(lengths_of(kernel, X, order[1:]), expected[order[1:]])
+
+
+def test_the_factor_of_a_matrix_has_the_same_digits_on_any_number_of_threads():
+    """Of so many rows BLAS shares them out, unless it is held."""
+    X = np.random.default_rng(0).normal(size=(700, 3))
+    K = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            found.append(pivoted_cholesky(K))
+    np.testing.assert_array_equal(*found)

@@ -190,6 +190,19 @@ def _only_alpha(cone):
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("gamma", [0.01, 1.0])
+def test_both_sums_of_rows_of_the_max_loss_survive_the_steps(delta, gamma):
+    problem = smooth_problem(2, delta, 100.0, L=5, gamma=gamma, loss="max")
+    interior, n = all_live(problem), problem.rows.n_train
+    in_play._run(interior, 1e-6 * optimum(problem).upper, 40)
+    caps = problem.rows.caps[n:]
+    parts = [part for part in interior.pieces if part.rows.start >= n]
+    for k in (0, 1):
+        sums = np.concatenate([p.cone.x[k].sum(axis=0) + p.cone.x[2][0] for p in parts])
+        np.testing.assert_allclose(sums, caps, rtol=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1])
 @BOTH_LOSSES
 def test_threads_change_no_digit(delta, loss, monkeypatch):
     """Everything is cut into pieces as if problems of this size were large."""

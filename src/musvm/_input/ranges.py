@@ -90,7 +90,7 @@ def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
 
 def _pieces(points: Any) -> Iterator[Any]:
     """Rows in pieces that the cache holds: what is computed of them is used at once."""
-    step = max(PIECE_ENTRIES // points.shape[1], 1)
+    step = max(PIECE_ENTRIES // max(points.shape[1], 1), 1)
     return (points[start : start + step] for start in range(0, points.shape[0], step))
 
 

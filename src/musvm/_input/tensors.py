@@ -139,10 +139,12 @@ def take(array: Any, rows: Any) -> Any:
 
 
 def look(array: Any, rows: IntArray) -> Any:
-    """The same for whoever only reads: rows one after the other are not copied."""
-    part = slice(rows[0], rows[0] + len(rows)) if len(rows) else slice(0)
-    is_part = np.array_equal(rows, np.arange(part.start or 0, part.stop))
-    return array[part] if is_part and not is_tensor(array) else take(array, rows)
+    """`take` for whoever only reads: a view of the array where rows are one after the other."""
+    if is_tensor(array) or not len(rows):
+        return take(array, rows)
+    first, behind = rows[0], rows[0] + len(rows)
+    in_order = np.array_equal(rows, np.arange(first, behind))
+    return array[first:behind] if in_order else array[rows]
 
 
 def row_sums(array: Any) -> Any:

@@ -217,8 +217,8 @@ def patience_for(
     def may_go_on(work: float, gap: float) -> bool:
         if work <= LEAST_WORK:
             return True
-        if work > MOST_WORK:
-            return work <= MOST_OF_WELL_CONDITIONED and cost.is_well_conditioned
+        if work > MOST_WORK and not (work <= MOST_OF_WELL_CONDITIONED and cost.is_well_conditioned):
+            return False
         if cost.problem.n_points > FEW_POINTS:
             return True
         share = NEWTON_SHARE * (2.0 if gap <= PROMISING else 1.0)

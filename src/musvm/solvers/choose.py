@@ -96,9 +96,6 @@ N_NEIGHBOURS, STRANGERS = 200, 0.005
 # Where so many points, and so many for an equation of interior points, are given, proximal points
 # are several times as fast; they get so many steps to prove it.
 TALL, TALL_PER_EQUATION, PROXIMAL_STEPS = 4000, 20, 150
-# Of so large a part of the points, all are looked at where they are: rows in another order would
-# be a copy.
-MOST_POINTS = 0.5
 # On a GPU interior points take a linear kernel of up to so many columns.
 MOST_COLUMNS_THERE = 2000
 # From so many points on, few of them at a time meet their kernel.
@@ -154,8 +151,9 @@ class PointProblem:
             return squares
         if kernel.is_precomputed:
             return np.asarray(self.points.diagonal())
-        is_streamed = isinstance(self.X, StreamedRows)
-        if not is_streamed and len(self.rows) >= MOST_POINTS * self.X.shape[0]:
+        all_in_memory = len(self.rows) == self.X.shape[0] and not isinstance(self.X, StreamedRows)
+        if kernel.name == "rbf" or all_in_memory:
+            # No pass over streamed points for a constant, no copy of all points in another order.
             return kernel.diagonal(self.X)[self.rows]
         return row_values(self.points, kernel.diagonal)
 

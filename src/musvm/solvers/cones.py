@@ -483,8 +483,9 @@ class Balanced(Cone):
         near: Array | None = None,
         middle: float = 1.0,
     ) -> None:
-        """`live` says which p and which q may change; others are zero, u may always change.
+        """`live` says which p and which q may change, at least one of each in every row.
 
+        Others are zero, u may always change.
         `middle` is the share of the middle next to `near`.
         """
         xp = namespace(F)
@@ -542,8 +543,8 @@ class Balanced(Cone):
         star = self.star
         dp, dq = star.split(d_alpha - self.d_alpha, tension)
         slopes = Star(star.theta).slopes(dF)
-        share = star.P / (star.P + star.Q)
-        dz = [slopes + (1.0 - share) * tension, share * tension - slopes, tension[None]]
+        of_p, of_q = (part / (star.P + star.Q) for part in (star.Q, star.P))
+        dz = [slopes + of_p * tension, of_q * tension - slopes, tension[None]]
         self._add([dp, dq, -star.u * tension], dz)
         self.d_alpha = d_alpha
 

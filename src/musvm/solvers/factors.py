@@ -27,6 +27,7 @@ from scipy.linalg import lapack
 
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._pieces import OPERATIONS
+from musvm._threads import one_blas_thread
 
 # Rows that are reduced to a triangle at a time, unless there are many columns.
 PIECE = 8192
@@ -81,13 +82,17 @@ def _dense(X: Any, rows: IntArray) -> FloatArray:
 
 
 def pivoted_cholesky(gram: FloatArray) -> FloatArray | None:
-    """Z, (M, r), with Z Z' = K up to rounding; None if K is indefinite."""
+    """Z, (M, r), with Z Z' = K up to rounding; None if K is indefinite.
+
+    The same digits whatever the number of threads.
+    """
     enough = NEGLIGIBLE * gram.diagonal().max(initial=0.0)
-    # The transpose of a symmetric matrix is the same, and Fortran's order spares a copy.
-    factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=enough, lower=1)
-    Z = np.zeros((len(gram), max(rank, 1)))
-    Z[pivots - 1, :rank] = np.tril(factor[:, :rank])
-    return Z if _is_factor(Z, gram) else None
+    with one_blas_thread():
+        # The transpose of a symmetric matrix is the same, and Fortran's order spares a copy.
+        factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=enough, lower=1)
+        Z = np.zeros((len(gram), max(rank, 1)))
+        Z[pivots - 1, :rank] = np.tril(factor[:, :rank])
+        return Z if _is_factor(Z, gram) else None
 
 
 def _is_factor(Z: FloatArray, gram: FloatArray) -> bool:

@@ -20,8 +20,10 @@ from musvm._input.tensors import BoolArray, FloatArray, IntArray
 from musvm.dual.label_blocks import Ties
 from musvm.solvers.cones import DoubleStar, Star
 
-# A tie counts if it makes its row stiffer by this share.
+# A tie counts if it makes its row stiffer by this share: of less, conjugate gradients make up.
 STIFFER = 0.01
+# What a tie gives at least where equations are factored, next to the stiffness of its row.
+LEAST_GIVE = 1e-10
 
 
 class Rows:
@@ -71,6 +73,8 @@ class TiedRows(Rows):
         self._a, self._h = a, h
         self._stiffness: FloatArray = (star.theta * a**2).sum(axis=0)
         self.are_tied = self._stiffness > STIFFER * h
+        # From a'd / h digits are lost as h gets small, from h sigma as K answers to it: the two are
+        # equally good where h k(x, x) is about 1.
         self._is_stiff = (h < self._stiffness) & (h * diagonal < 1.0)
         self.has_stiff_ties = bool(self._is_stiff.any())
         rows = np.arange(len(h))
@@ -108,7 +112,10 @@ class TiedRows(Rows):
 
     def ties(self, at: tuple[IntArray, IntArray], sizes: IntArray) -> Ties:
         rows = at[1][np.cumsum(sizes) - 1]
-        return Ties(self._a[at], np.where(self.are_tied[rows], self._h[rows], np.inf))
+        # Of less, the sum of the other terms of the matrix would be lost; `closed` makes up for it.
+        least = np.where(self._is_stiff, LEAST_GIVE * self._stiffness, 0.0)
+        give = np.maximum(self._h, least)[rows]
+        return Ties(self._a[at], np.where(self.are_tied[rows], give, np.inf))
 
 
 def rows_of(stars: list[Star | DoubleStar], diagonal: FloatArray) -> Rows:
