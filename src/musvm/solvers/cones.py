@@ -104,6 +104,10 @@ class Star:
         change[self._heaviest] -= namespace(change).sum(change, axis=0)
         return change
 
+    def projected(self, change: Array) -> Array:
+        """The change with what its rows do not sum to zero by taken from labels by their theta."""
+        return change - self.theta * (namespace(change).sum(change, axis=0) / self.total)
+
     def response(self, F: Array) -> Array:
         """-B F."""
         return self.balanced(-self.theta * self.slopes(F))
@@ -360,12 +364,7 @@ class Simplex(Cone):
         xp, (x,), (z,) = namespace(self.alpha), self.x, self.z
         settled = (x * curvature < z) & (x < xp.max(x, axis=0))
         star = Star(xp.where(settled, 0.0, self.star.theta))
-        return _closed(xp.where(settled, self.bound, self.alpha), star), star, settled
-
-
-def _closed(alpha: Array, star: Star) -> Array:
-    """alpha with its row sums spread over the labels that are free."""
-    return alpha - star.theta * (namespace(alpha).sum(alpha, axis=0) / star.total)
+        return star.projected(xp.where(settled, self.bound, self.alpha)), star, settled
 
 
 class Capped(Cone):
@@ -468,7 +467,7 @@ class Capped(Cone):
         settled = (theta == 0.0) & ~(nothing_left & xp.any(full, axis=0))
         at_bound = xp.where(full, self.caps + 0.0 * p, 0.0)
         star = Star(xp.where(nothing_left, self.star.theta, theta))
-        return _closed(xp.where(settled, at_bound, self.alpha), star), star, settled
+        return star.projected(xp.where(settled, at_bound, self.alpha)), star, settled
 
 
 class Balanced(Cone):

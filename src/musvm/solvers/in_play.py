@@ -285,10 +285,10 @@ def _round(
 
 
 def _got_somewhere(start: DualSolution, best: DualSolution) -> bool:
-    return _is_lower(best, start) or best.gap <= SMALLER * start.gap
+    return _is_lower(start, best) or best.gap <= SMALLER * start.gap
 
 
-def _is_lower(one: DualSolution, start: DualSolution) -> bool:
+def _is_lower(start: DualSolution, one: DualSolution) -> bool:
     return start.dual - one.dual > LOWER * abs(one.dual)
 
 
@@ -304,7 +304,7 @@ def _sparsest_good(start: DualSolution, found: list[DualSolution]) -> DualSoluti
     if best > 0.0:
         return next(one for one, gain in zip(found, gains, strict=True) if gain >= 0.5 * best)
     lowest = min(found, key=lambda one: one.dual)
-    return lowest if _is_lower(lowest, start) else start
+    return lowest if _is_lower(start, lowest) else start
 
 
 def _merit(solution: DualSolution) -> float:

@@ -56,7 +56,7 @@ class Rows:
 
     def projected(self, change: FloatArray) -> FloatArray:
         """The change less what the sums must not change by, each label's part by its theta."""
-        projected: FloatArray = change - self.star.theta * (change.sum(axis=0) / self.star.total)
+        projected: FloatArray = self.star.projected(change)
         return projected
 
     def ties(self, at: tuple[IntArray, IntArray], sizes: IntArray) -> Ties:
