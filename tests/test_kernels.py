@@ -10,10 +10,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from musvm.kernels import (
     Kernel,
     Submatrix,
+    _height_of_strips,
     is_positive_semidefinite,
     raise_to,
     resolve_gamma,
@@ -58,6 +60,20 @@ def test_gram_is_exactly_symmetric_contiguous_and_of_the_rows_asked_for(name):
     assert K.flags.c_contiguous
     assert K.dtype == np.float64
     np.testing.assert_allclose(K, gram(name, X)[np.ix_(rows, rows)], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_gram_in_strips_is_the_formula_on_any_number_of_threads(name, container, two_blas_threads):
+    X = random_points(701, 11)
+    assert _height_of_strips(*X.shape) < len(X)
+    K = gram(name, container(X))
+    with threadpool_limits(1, user_api="blas"):
+        assert np.array_equal(gram(name, container(X)), K)
+    assert np.array_equal(K, K.T)
+    rows, columns = np.random.default_rng(1).integers(len(X), size=(2, 500))
+    some = [FORMULAS[name](X[i], X[j]) for i, j in zip(rows, columns, strict=True)]
+    np.testing.assert_allclose(K[rows, columns], some, rtol=1e-12, atol=1e-13)
 
 
 def test_gram_leaves_a_matrix_that_a_callable_keeps_alone():

@@ -1,4 +1,4 @@
-"""Gram matrices and kernel columns, through scikit-learn's pairwise functions.
+"""Gram matrices and kernel columns.
 
     linear        <x, z>
     poly          (gamma <x, z> + coef0)^degree
@@ -41,12 +41,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances, linear_kernel, pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.extmath import safe_sparse_dot
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
 from musvm._messages import warn_user
-from musvm._pieces import lower_factor, slices
-from musvm._threads import Workers, one_blas_thread, workers
+from musvm._pieces import OPERATIONS, lower_factor
+from musvm._threads import Workers, own_or, workers
 
 KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
 # Entries of the largest matrix that is computed at a time where blocks will do.
@@ -55,6 +56,8 @@ CHUNK = 2**22
 PIECE_ENTRIES = 2**20
 # Powers up to this one are products.
 FEW_PRODUCTS = 6
+# Strips of a Gram matrix, unless one takes OPERATIONS; below so many there is one.
+STRIPS, ONE_STRIP = 8, 2e6
 # Rows handled at a time where a whole M x M temporary is to be avoided.
 _STRIP = 256
 # Distances are trusted while gamma |z|^2 is below this: the exponents are then right to 1e-12.
@@ -63,6 +66,9 @@ MAX_ROUNDED_EXPONENT = 1e3
 _NEGLIGIBLE_EXPONENT = 50.0
 # Relative to |x|^2 + |z|^2, more than the rounding of a squared distance.
 _DISTANCE_ROUNDING = 1e-12
+
+Entries = Callable[[slice, slice], FloatArray]
+"""Computes kernel values of some rows of one set of points with some of another."""
 
 
 @dataclass(frozen=True)
@@ -89,40 +95,54 @@ class Kernel:
 
     def matrix(self, X: Any, Z: Any) -> FloatArray:
         """k(x_i, z_j) for every row of X and of Z; not for "precomputed"."""
+        return self._block(self._entries(X, Z), slice(0, X.shape[0]), slice(0, Z.shape[0]))
+
+    def _block(self, entries: Entries, rows: slice, columns: slice) -> FloatArray:
+        """Some of the entries, with the constant; refused if they are not numbers."""
         # Overflow is reported by the check below, as an error that says what to do.
         with np.errstate(over="ignore", invalid="ignore"):
-            if callable(self.name):
-                # A copy: the function may hand out a matrix that it keeps.
-                K = np.array(self.name(X, Z), dtype=np.float64, order="C")
-            elif self.name == "rbf":
-                K = _squared_distances(X, Z, self.gamma)
-                K *= -self.gamma
-                np.exp(K, out=K)
-            elif self.name == "poly":
-                K = linear_kernel(X, Z)
-                K *= self.gamma
-                K += self.coef0
-                raise_to(K, self.degree)
-            else:
-                K = pairwise_kernels(
-                    X,
-                    Z,
-                    metric=self.name,
-                    filter_params=True,
-                    gamma=self.gamma,
-                    coef0=self.coef0,
-                    # One piece whatever joblib is set to: pieces differ in the last digits.
-                    n_jobs=1,
-                )
-        if K.shape != (X.shape[0], Z.shape[0]):
+            K = entries(rows, columns)
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        if K.shape != shape:
             raise ValueError(
-                f"The kernel function must return a matrix of shape "
-                f"{(X.shape[0], Z.shape[0])}, got {K.shape}."
+                f"The kernel function must return a matrix of shape {shape}, got {K.shape}."
             )
         if self.constant:
             K += self.constant
         require_finite(K)
         return K
+
+    def _entries(self, X: Any, Z: Any) -> Entries:
+        """What computes the kernel of some rows of X with some of Z, without the constant."""
+        if callable(self.name):
+            # All of it at once. A copy: the function may hand out a matrix that it keeps.
+            whole = self.name
+            return lambda *_: np.array(whole(X, Z), dtype=np.float64, order="C")
+        if self.name == "rbf":
+            with np.errstate(over="ignore", invalid="ignore"):
+                return _Exponentials(X, Z, self.gamma)
+        if self.name in ("linear", "poly"):
+            return lambda rows, columns: self._of_products(
+                safe_sparse_dot(X[rows], Z[columns].T, dense_output=True)
+            )
+        return lambda rows, columns: pairwise_kernels(
+            X[rows],
+            Z[columns],
+            metric=self.name,
+            filter_params=True,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            # One piece whatever joblib is set to: pieces differ in the last digits.
+            n_jobs=1,
+        )
+
+    def _of_products(self, products: FloatArray) -> FloatArray:
+        """The kernel of points with these products, in their place."""
+        if self.name == "poly":
+            products *= self.gamma
+            products += self.coef0
+            raise_to(products, self.degree)
+        return products
 
     def diagonal(self, X: Any) -> FloatArray:
         """k(x, x) of every row of X; not for "precomputed"."""
@@ -130,10 +150,7 @@ class Kernel:
             return np.full(X.shape[0], 1.0 + self.constant)
         if self.name in ("linear", "poly"):
             with np.errstate(over="ignore"):
-                found = _squared_norms(X)
-                if self.name == "poly":
-                    found = self.gamma * found + self.coef0
-                    raise_to(found, self.degree)
+                found = self._of_products(_squared_norms(X))
             require_finite(found)
             return np.asarray(found + self.constant, dtype=np.float64)
         few = [slice(start, start + 64) for start in range(0, X.shape[0], 64)]
@@ -158,35 +175,51 @@ class Kernel:
             team.each(X.shape[0], compute, max(PIECE_ENTRIES // width, 1))
         return found
 
-    def gram(self, X: Any, rows: IntArray, *, resolution: float) -> FloatArray:
+    def gram(
+        self, X: Any, rows: IntArray, *, resolution: float, team: Workers | None = None
+    ) -> FloatArray:
         """The Gram matrix of the given rows of X (of the matrix X itself if precomputed).
 
         `resolution` is the relative rounding error of the entries. An asymmetry well above it is
-        refused; one below it is averaged away.
+        refused; one below it is averaged away. The same digits whatever the number of threads; how
+        a user's function computes is its own affair.
         """
-        if self.is_precomputed:
-            K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)
-        else:
-            points = X[rows]
-            # The same digits whatever the number of threads; how a user's function computes is
-            # its own affair.
-            with nullcontext() if callable(self.name) else one_blas_thread():
-                K = self._between(points)
-        make_symmetric(K, resolution=resolution)
-        return K
+        if self.is_precomputed or callable(self.name):
+            of_rows = X[np.ix_(rows, rows)] if self.is_precomputed else self._of_function(X[rows])
+            K = np.ascontiguousarray(of_rows, dtype=np.float64)
+            make_symmetric(K, resolution=resolution)
+            return K
+        with own_or(team) as some:
+            return self._between(X[rows], some)
 
-    def _between(self, points: Any) -> FloatArray:
-        """k of all points with each other; many of them in strips, so that Ctrl-C is heard."""
+    def _of_function(self, points: Any) -> FloatArray:
+        return self.matrix(points, points)
+
+    def _between(self, points: Any, team: Workers) -> FloatArray:
+        """k of all points with each other, in strips to the right of the diagonal.
+
+        Threads share them, and Ctrl-C is heard between two.
+        """
         n, d = points.shape
-        strips = list(slices(n, float(n) * d))
-        if len(strips) == 1 or callable(self.name):
-            return np.ascontiguousarray(self.matrix(points, points), dtype=np.float64)
-        K = np.empty((n, n))
-        for strip in strips:
-            K[strip, strip.start :] = self.matrix(points[strip], points[strip.start :])
-            K[strip.start :, strip] = K[strip, strip.start :].T
+        K, entries = np.empty((n, n)), self._entries(points, points)
+
+        def compute(strip: slice) -> None:
+            K[strip, strip.start :] = self._block(entries, strip, slice(strip.start, n))
+            symmetrise(K[strip, strip])
+            K[strip.stop :, strip] = K[strip, strip.stop :].T
+
+        team.each(n, compute, _height_of_strips(n, d))
         K.flat[:: n + 1] = self.diagonal(points)
         return K
+
+
+def _height_of_strips(n_points: int, n_columns: int) -> int:
+    """Of a Gram matrix; the same on any number of threads."""
+    operations_each = float(n_points) * n_columns
+    if n_points * operations_each <= ONE_STRIP:
+        return n_points
+    most = max(int(OPERATIONS / operations_each), 1)
+    return min(most, -(-n_points // STRIPS))
 
 
 def raise_to(values: NDArray[Any], degree: int) -> None:
@@ -204,27 +237,46 @@ def as_doubles(points: Any) -> Any:
     return points if sp.issparse(points) else np.ascontiguousarray(points, dtype=np.float64)
 
 
-def _squared_distances(X: Any, Z: Any, gamma: float) -> FloatArray:
-    """|x_i - z_j|^2, as accurate as exp(-gamma |x_i - z_j|^2) needs them."""
-    same = X is Z
-    if sp.issparse(X) or sp.issparse(Z):
-        X, Z = (sp.csr_array(points) for points in (X, Z))
-        if _may_cancel(Z, gamma) and max(X.shape[0], Z.shape[0]) * Z.shape[1] <= CHUNK:
-            X, Z = X.toarray(), Z.toarray()
-    centre = 0.0 if sp.issparse(Z) else Z.mean(axis=0)
-    right = Z if sp.issparse(Z) else Z - centre
-    left = right if same else X if sp.issparse(X) else X - centre
-    squares = np.ascontiguousarray(euclidean_distances(left, right, squared=True), dtype=float)
-    if _may_cancel(right, gamma):
-        rounding = _DISTANCE_ROUNDING * _squared_norms(left)
-        near = _NEGLIGIBLE_EXPONENT / gamma + _DISTANCE_ROUNDING * _squared_norms(right)
-        _sum_differences(squares, X, Z, rounding, near)
-    return squares
+class _Exponentials:
+    """exp(-gamma |x_i - z_j|^2), the squared distances as accurate as they need them."""
+
+    def __init__(self, X: Any, Z: Any, gamma: float) -> None:
+        same = self._same = X is Z
+        self._gamma = gamma
+        if sp.issparse(X) or sp.issparse(Z):
+            X, Z = (sp.csr_array(points) for points in (X, Z))
+            may_cancel = _may_cancel(_squared_norms(Z), gamma)
+            if may_cancel and max(X.shape[0], Z.shape[0]) * Z.shape[1] <= CHUNK:
+                X, Z = X.toarray(), Z.toarray()
+        self._X, self._Z = X, Z
+        centre = 0.0 if sp.issparse(Z) else Z.mean(axis=0)
+        self._right = Z if sp.issparse(Z) else Z - centre
+        self._left = self._right if same else X if sp.issparse(X) else X - centre
+        self._of_right = _squared_norms(self._right)
+        self._of_left = self._of_right if same else _squared_norms(self._left)
+        self._may_cancel = _may_cancel(self._of_right, gamma)
+
+    def __call__(self, rows: slice, columns: slice) -> FloatArray:
+        of_left, of_right = self._of_left[rows], self._of_right[columns]
+        K: FloatArray = safe_sparse_dot(self._left[rows], self._right[columns].T, dense_output=True)
+        K *= -2.0
+        K += of_left[:, None]
+        K += of_right
+        np.maximum(K, 0.0, out=K)
+        if self._same and rows == columns:
+            np.fill_diagonal(K, 0.0)
+        if self._may_cancel:
+            rounding = _DISTANCE_ROUNDING * of_left
+            near = _NEGLIGIBLE_EXPONENT / self._gamma + _DISTANCE_ROUNDING * of_right
+            _sum_differences(K, self._X[rows], self._Z[columns], rounding, near)
+        K *= -self._gamma
+        np.exp(K, out=K)
+        return K
 
 
-def _may_cancel(Z: Any, gamma: float) -> bool:
+def _may_cancel(squared_norms: FloatArray, gamma: float) -> bool:
     """Whether rounding of |z|^2 shows in an exponent; a point far from all z has none to show."""
-    return bool(gamma * _squared_norms(Z).max(initial=0.0) > MAX_ROUNDED_EXPONENT)
+    return bool(gamma * squared_norms.max(initial=0.0) > MAX_ROUNDED_EXPONENT)
 
 
 def _squared_norms(points: Any) -> FloatArray:

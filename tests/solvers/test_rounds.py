@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from musvm.solvers.rounds import RATED, may_get_there
+from musvm.solvers.rounds import DUE_TO_ROUNDING, HOPELESS, RATED, Hope, may_get_there
 
 
 @given(st.floats(0.05, 0.95), st.integers(2 * RATED + 1, 200))
@@ -30,3 +30,19 @@ def test_the_best_gap_counts_where_gaps_go_up_and_down():
     falling = list(0.7 ** np.arange(2 * RATED))
     assert may_get_there([*falling, 10.0], 1e-4, 40)
     assert may_get_there([*falling, 1e-5], 1e-4, 2 * RATED), "the tolerance is met"
+
+
+@pytest.mark.parametrize(
+    ("relative", "hidden", "is_lost"),
+    [
+        (1e-7, 1e-8, True),
+        (1e-7, 1e-10, False),  # rounding hides less than the tolerance
+        (0.99, 1e-8, False),  # and nothing next to such a gap
+        (np.inf, 0.9 / DUE_TO_ROUNDING, False),
+        (np.inf, 1.1 / DUE_TO_ROUNDING, True),
+    ],
+)
+def test_hope_is_lost_where_rounding_explains_a_gap_that_no_longer_falls(relative, hidden, is_lost):
+    hope = Hope(tol=1e-9)
+    told = [hope.is_lost(1.0, relative, lambda: hidden) for _ in range(HOPELESS + 1)]
+    assert told == [False] * HOPELESS + [is_lost]

@@ -171,9 +171,9 @@ class PointProblem:
         hidden = hidden_gap(rows, alpha, self.diagonal, gap, primal)
         return replace(solution, converged=bool(sure), hidden_gap=max(solution.hidden_gap, hidden))
 
-    def with_gram(self) -> DualProblem:
+    def with_gram(self, team: Workers | None = None) -> DualProblem:
         """The problem with its Gram matrix; warns where that is indefinite."""
-        gram = self.kernel.gram(self.X, self.rows, resolution=self.resolution)
+        gram = self.kernel.gram(self.X, self.rows, resolution=self.resolution, team=team)
         warn_if_indefinite(self.kernel, gram, resolution=self.resolution)
         return DualProblem(gram, self.dual)
 
@@ -384,7 +384,7 @@ def _solve_small(
             )  # fmt: skip
     if not attempts.is_over:
         gap = attempts.best.relative_gap if attempts.has_begun else None
-        attempts.add(solve_with_gram, problem.with_gram(), team=team, gap_of_trial=gap, **order)
+        attempts.add(solve_with_gram, problem.with_gram(team), team=team, gap_of_trial=gap, **order)
     return attempts.best
 
 
@@ -413,7 +413,7 @@ def _solve_interior(
     """By interior points, before which others may try; Newton steps finish what rounding left."""
     dual, L = problem.dual, problem.dual.n_classes
     if problem.kernel.name != "linear":
-        with_gram = problem.with_gram()
+        with_gram = problem.with_gram(team)
         Z = pivoted_cholesky(with_gram.gram)
         if Z is None:
             raise ValueError(
@@ -449,7 +449,7 @@ def _solve_interior(
             attempts.add_anew(solve_proximal, *given, at_most=trial)
         attempts.add_anew(solve_interior, *given)
     if not attempts.is_over and len(problem.rows) <= GRAM_LIMIT:
-        finish(attempts, problem.with_gram(), order)
+        finish(attempts, problem.with_gram(team), order)
     return attempts.best
 
 

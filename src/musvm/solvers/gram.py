@@ -305,6 +305,7 @@ def _run(
             history[-1] = solver.relative_gap(state)
             if history[-1] <= tol:
                 break
-        if hope.is_lost(solver.gap_and_primal(state)[0], partial(solver.hidden_gap, state)):
+        gap, _ = solver.gap_and_primal(state)
+        if hope.is_lost(gap, history[-1], partial(solver.hidden_gap, state)):
             break
     return state, history

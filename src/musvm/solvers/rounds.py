@@ -26,8 +26,9 @@ PATIENCE = 30
 # What is on trial gives up where the rate of so many rounds says that those left are too few. It
 # has twice as many to begin with.
 RATED = 8
-# Rounding is the reason for no progress if the gap did not fall by a tenth in so many rounds.
-PROGRESS, HOPELESS = 0.9, 15
+# Rounding is the reason for no progress if the gap did not fall by a tenth in so many rounds, and
+# is no more than so many times what rounding hides: of a larger one the whole may be to come.
+PROGRESS, HOPELESS, DUE_TO_ROUNDING = 0.9, 15, 1e4
 
 
 def curvatures(diagonal: FloatArray) -> FloatArray:
@@ -44,13 +45,19 @@ class Hope:
     best: float = np.inf
     waited: int = 0
 
-    def is_lost(self, gap: float, hidden: Callable[[], float]) -> bool:
-        """Whether the gap, P + D, no longer falls, and `hidden` is above the tolerance."""
+    def is_lost(self, gap: float, relative: float, hidden: Callable[[], float]) -> bool:
+        """Whether the gap, P + D, no longer falls, and what rounding hides is the reason.
+
+        That is above the tolerance then, and not far below the relative gap.
+        """
         if gap < PROGRESS * self.best:
             self.best, self.waited = gap, 0
             return False
         self.waited += 1
-        return self.waited >= HOPELESS and hidden() > self.tol
+        if self.waited < HOPELESS:
+            return False
+        found = hidden()
+        return found > self.tol and DUE_TO_ROUNDING * found >= min(relative, 1.0)
 
 
 def may_get_there(history: list[float], tol: float, max_iter: int, rated: int = RATED) -> bool:
@@ -125,7 +132,7 @@ def rounds_until_certified(
         best = min(best, gap)
         if callback is not None:
             callback(len(history), history[-1])
-        if hope.is_lost(survey.gap, partial(hidden, survey)):
+        if hope.is_lost(survey.gap, gap, partial(hidden, survey)):
             break
         if rated is not None and not may_get_there(history, tol, max_iter, rated):
             break
