@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from musvm.kernels import (
     Kernel,
     Submatrix,
-    _height_of_strips,
+    height_of_strips,
     is_positive_semidefinite,
     raise_to,
     resolve_gamma,
@@ -66,7 +66,7 @@ def test_gram_is_exactly_symmetric_contiguous_and_of_the_rows_asked_for(name):
 @pytest.mark.parametrize("name", FORMULAS)
 def test_gram_in_strips_is_the_formula_on_any_number_of_threads(name, container, two_blas_threads):
     X = random_points(701, 11)
-    assert _height_of_strips(*X.shape) < len(X)
+    assert height_of_strips(*X.shape) < len(X)
     K = gram(name, container(X))
     with threadpool_limits(1, user_api="blas"):
         assert np.array_equal(gram(name, container(X)), K)

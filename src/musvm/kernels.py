@@ -208,12 +208,12 @@ class Kernel:
             symmetrise(K[strip, strip])
             K[strip.stop :, strip] = K[strip, strip.stop :].T
 
-        team.each(n, compute, _height_of_strips(n, d))
+        team.each(n, compute, height_of_strips(n, d))
         K.flat[:: n + 1] = self.diagonal(points)
         return K
 
 
-def _height_of_strips(n_points: int, n_columns: int) -> int:
+def height_of_strips(n_points: int, n_columns: int) -> int:
     """Of a Gram matrix; the same on any number of threads."""
     operations_each = float(n_points) * n_columns
     if n_points * operations_each <= ONE_STRIP:
