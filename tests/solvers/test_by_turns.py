@@ -181,17 +181,20 @@ def test_interior_points_that_stop_short_are_not_left_inside(monkeypatch):
     assert patient.n_rounds > usual.n_rounds
 
 
-@pytest.mark.parametrize(
-    ("made", "far_factors"), [(_of_few_columns, 1), (_of_full_rank, by_turns.MOST_FACTORS)]
-)
-def test_newton_steps_get_little_work_where_another_path_gave_up(made, far_factors):
-    """Unless that was far from the optimum, and nearly all variables will be free there."""
-    problem = made()
+def test_newton_steps_get_more_work_where_another_path_gave_up_far_from_the_optimum():
+    problem = _of_full_rank()
     factor, cost = problem.n_points**3 / 3.0, by_turns.InteriorCost(problem)
-    for gap, factors in ((0.5 * by_turns.FAR, 1), (2.0 * by_turns.FAR, far_factors)):
+    for gap, factors in ((0.5 * by_turns.FAR, 1), (2.0 * by_turns.FAR, by_turns.MOST_FACTORS)):
         may_go_on = by_turns.patience_for(cost, gap_of_trial=gap)
         assert may_go_on(factors * factor, 1.0)
         assert not may_go_on(1.01 * factors * factor, 1e-9)
+
+
+@pytest.mark.parametrize(("made", "is_good"), [(_of_few_columns, False), (_of_full_rank, True)])
+def test_after_another_path_newton_steps_are_tried_close_by_or_on_good_matrices(made, is_good):
+    cost = by_turns.InteriorCost(made())
+    assert by_turns.newton_may_get_there(cost, by_turns.CLOSE)
+    assert by_turns.newton_may_get_there(cost, 1.01 * by_turns.CLOSE) == is_good
 
 
 @pytest.mark.parametrize(("pivot", "n_universum", "is_good"), [
@@ -206,10 +209,10 @@ def test_with_a_universum_fewer_matrices_are_well_conditioned(
     assert cost.is_well_conditioned == is_good
 
 
-@pytest.mark.parametrize("gap_of_trial", [0.1, None])
+@pytest.mark.parametrize("gap_of_trial", [0.1, by_turns.CLOSE, None])
 @pytest.mark.parametrize("most_work", [np.inf, 0.0])
 def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_work, monkeypatch):
-    """Not from where Newton steps got to, which try first; unless too much is in play."""
+    """Not from where Newton steps got to, which try first or not; unless too much is in play."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3))
     K = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -221,8 +224,21 @@ def test_interior_points_go_on_from_where_another_path_ended(gap_of_trial, most_
     )
     found = by_turns.solve_with_gram(problem, tol=1e-8, alpha=near, gap_of_trial=gap_of_trial)
     assert found.converged
-    assert newton[0] is near
+    assert any(alpha is near for alpha in newton) == (gap_of_trial != 0.1)
     assert any(alpha is near for alpha in in_play) == (gap_of_trial is not None)
+
+
+def test_newton_steps_go_on_where_nothing_else_is_left(monkeypatch):
+    """Though another path gave up far away: too much is in play, and all rows cost too much."""
+    problem = _of_few_columns()
+    near = by_turns.solve_with_gram(problem, tol=1e-2).alpha
+    for name, limit in {"MOST_IN_PLAY": 0.0, "LAST_EQUATIONS": 0, "FEW_POINTS": 0}.items():
+        monkeypatch.setattr(by_turns, name, limit)
+    monkeypatch.setattr(by_turns, "most_columns", lambda *_: 0)
+    newton = starts_of(monkeypatch, by_turns, "solve")
+    found = by_turns.solve_with_gram(problem, alpha=near, gap_of_trial=0.1)
+    assert found.converged
+    assert len(newton) == 1
 
 
 def test_what_is_in_play_must_cost_less_than_all_rows_of_a_smooth_kernel():

@@ -35,8 +35,8 @@ from musvm._input.reading import FitData
 from musvm._input.streams import pieces_of
 from musvm._input.tensors import FloatArray, IntArray
 
-# Points that are looked at, evenly spaced.
-SAMPLE = 1000
+# Points that are looked at, evenly spaced; a median needs fewer than a deviation.
+SAMPLE, OF_MEDIAN = 1000, 200
 # Entries of so many rows as are looked at together.
 PIECE_ENTRIES = 2**15
 # With fewer points or features their range says little about others.
@@ -73,7 +73,7 @@ def sign_of_another_scale(data: FitData, training_points: str) -> str:
 
 def _sign(X: Any, training: IntArray, universum: IntArray) -> str:
     points, U = tensors.look(X, training), tensors.look(X, _some(universum))
-    if _is_outside(Excess.of(points, U), len(training)):
+    if _is_outside(Excess.of(points, _some(U, OF_MEDIAN)), len(training)):
         return "lies far outside the range of {X}"
     if min(len(training), len(universum)) < FEWEST_POINTS:
         return ""
@@ -94,9 +94,9 @@ def _pieces(points: Any) -> Iterator[Any]:
     return (points[start : start + step] for start in range(0, points.shape[0], step))
 
 
-def _some(rows: Any) -> Any:
-    """Up to `SAMPLE` of the rows."""
-    return rows[:: -(-len(rows) // SAMPLE)]
+def _some(rows: Any, most: int = SAMPLE) -> Any:
+    """Up to so many of the rows."""
+    return rows[:: -(-rows.shape[0] // most)]
 
 
 class Excess(NamedTuple):

@@ -8,11 +8,12 @@ Then it is the turn of interior points: for all rows if E is small, or for what 
 (`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
 cheaply than these do for all rows.
 
-Another path may have tried before. After a short try of Newton steps, interior points for what is
-in play go on from where that one ended, not from where these got to: descent frees more variables
-than it settles. Only where it got nowhere, and the Gram matrix is well conditioned, nearly all
-variables are free in the end, and Newton steps go on for longer. Both are told by the last pivot of
-a Cholesky factor of some points, and so is a kernel so smooth that all rows may cost less.
+Another path may have tried before. Newton steps get a short try then where that one came close, or
+the Gram matrix is well conditioned, and a longer one where it got nowhere and nearly all variables
+are free in the end. Interior points for what is in play go on from where the other path ended, not
+from where Newton steps got to: descent frees more variables than it settles. The last pivot of a
+Cholesky factor of some points tells how well conditioned the matrix is, and whether the kernel is
+so smooth that all rows may cost less.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
 # With a well-conditioned matrix they get there, however many classes there are: ten times as much.
 MOST_OF_WELL_CONDITIONED = 1.6e11
-# After another path Newton steps get the work of a factor of the Gram matrix; of so many where it
-# gave up with a gap above FAR, and pivots next to the first do not fall below the first of these;
-# the second for every class where there is a universum, whose points are free in many labels.
-FAR, MOST_FACTORS, WELL_CONDITIONED = 0.3, 10, (1e-3, 5e-4)
+# After another path Newton steps get the work of a factor of the Gram matrix where the gap that it
+# left is no more than CLOSE, or pivots next to the first do not fall below the first of these; the
+# second for every class where there is a universum, whose points are free in many labels. They get
+# that of so many factors where the gap is above FAR.
+CLOSE, FAR, MOST_FACTORS, WELL_CONDITIONED = 2e-3, 0.3, 10, (1e-3, 5e-4)
 # Where they do fall below this, what is in play must cost less than all rows.
 SMOOTH = 1e-7
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -96,11 +98,10 @@ def solve_with_gram(
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
     cost = InteriorCost(problem)
     Z = _few_columns(cost, patient=patient)
-    after_trial = gap_of_trial is not None
-    if Z is None:
+    if Z is None and (gap_of_trial is None or newton_may_get_there(cost, gap_of_trial)):
         may_go_on = patience_for(cost, patient=patient, gap_of_trial=gap_of_trial)
-        attempts.add(solve, problem, may_go_on=may_go_on, is_near=after_trial, **order)
-    if Z is None and after_trial:
+        attempts.add(solve, problem, may_go_on=may_go_on, is_near=gap_of_trial is not None, **order)
+    if Z is None and gap_of_trial is not None:
         with own_or(team) as some:
             attempts.add_anew(
                 solve_in_play, problem, some, alpha=alpha, most_work=cost.most_in_play(), **order
@@ -112,7 +113,7 @@ def solve_with_gram(
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
-    if not attempts.is_over and attempts.best.hidden_gap <= tol:
+    if not attempts.has_begun or (not attempts.is_over and attempts.best.hidden_gap <= tol):
         attempts.add(solve, problem, **order)
     return attempts.best
 
@@ -202,6 +203,11 @@ class InteriorCost:
         return interior_work(rows.n_points, factor.shape[1], rows.n_classes)
 
 
+def newton_may_get_there(cost: InteriorCost, gap_of_trial: float) -> bool:
+    """Whether Newton steps are worth a try where another path gave up with this relative gap."""
+    return gap_of_trial <= CLOSE or cost.is_well_conditioned
+
+
 def patience_for(
     cost: InteriorCost, *, patient: bool = False, gap_of_trial: float | None = None
 ) -> Patience:
@@ -209,10 +215,8 @@ def patience_for(
     if patient:
         return at_most(MOST_WORK)
     if gap_of_trial is not None:
-        one, is_far = cost.problem.n_points**3 / 3.0, gap_of_trial > FAR
-        return lambda work, _: (
-            work <= one or (is_far and work <= MOST_FACTORS * one and cost.is_well_conditioned)
-        )
+        factors = MOST_FACTORS if gap_of_trial > FAR else 1
+        return at_most(factors * cost.problem.n_points**3 / 3.0)
 
     def may_go_on(work: float, gap: float) -> bool:
         if work <= LEAST_WORK:
