@@ -1,4 +1,4 @@
-"""The solver against its own Gram matrix, an interior-point solver and LIBLINEAR.
+"""The solver against its Gram matrix, an interior-point solver and LIBLINEAR.
 
     python benchmarks/core.py [--quick] [--only signs|liblinear|classes|memory|profile]
 
@@ -49,7 +49,7 @@ TOL = 1e-6
 
 
 def gram_matrix(points: np.ndarray, kernel: str, gamma: float | None = None) -> np.ndarray:
-    """scikit-learn's, whose blocks BLAS computes with all threads."""
+    """scikit-learn's, by all threads of BLAS."""
     parameters = {} if gamma is None else {"gamma": gamma}
     return pairwise_kernels(points, metric=kernel, **parameters)
 
@@ -319,11 +319,12 @@ STAGES = {
     "newton.py": "Newton",
     "problem.py": "certificate",
     "solution.py": "certificate",
+    "solvers": "other solvers",
     "estimator.py": "input, attributes",
     "model.py": "input, attributes",
     "_input": "input, attributes",
 }
-STAGE_NAMES = ["Gram matrix", "descent", "Newton", "certificate", "input, attributes", "other"]
+STAGE_NAMES = [*dict.fromkeys(STAGES.values()), "other"]
 
 
 def profile(report: Report, quick: bool) -> None:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from musvm import UniversumSVC, UniversumSVCCV, _pieces, loo_error
 from musvm._threads import Workers
-from musvm.kernels import Kernel
+from musvm.kernels import Kernel, height_of_strips
 
 needs_timers = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="no timer signals on this system"
@@ -231,7 +231,9 @@ def test_a_gram_matrix_in_strips_is_the_gram_matrix(name, container, monkeypatch
     kernel = Kernel(name, gamma=0.1, degree=2, coef0=0.5, constant=1.0)
     rows = np.arange(90)
     whole = kernel.gram(container(X), rows, resolution=1e-15)
-    monkeypatch.setattr(_pieces, "OPERATIONS", 1e4)
+    monkeypatch.setattr(_pieces, "OPERATIONS", 5e3)
+    monkeypatch.setattr("musvm.kernels.ONE_STRIP", 5e3)
+    assert height_of_strips(90, 7) == 5000 // (90 * 7)
     strips = kernel.gram(container(X), rows, resolution=1e-15)
     np.testing.assert_allclose(strips, whole, rtol=1e-12, atol=1e-12)
     assert np.array_equal(strips, strips.T)

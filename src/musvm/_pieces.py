@@ -34,10 +34,9 @@ COLUMNS = 1024
 Matrix = NDArray[np.float64]
 
 
-def slices(n: int, operations_each: float) -> Iterator[slice]:
-    """0..n in pieces, given what one of n costs."""
-    step = max(int(OPERATIONS / max(operations_each, 1.0)), 1)
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+def at_a_time(most: int, operations_each: float) -> int:
+    """How many, given what one costs: so many, or fewer if these take more than OPERATIONS."""
+    return max(min(most, int(OPERATIONS / max(operations_each, 1.0))), 1)
 
 
 def ridges(most: float) -> Iterator[float]:
@@ -78,7 +77,7 @@ def divide_rows(B: Matrix, factor: Matrix, team: Workers | None = None) -> None:
     def divide(part: slice) -> None:
         divide_part(B[part], factor)
 
-    (team or Workers()).each(len(B), divide, _at_a_time(ROWS, float(len(factor)) ** 2))
+    (team or Workers()).each(len(B), divide, at_a_time(ROWS, float(len(factor)) ** 2))
 
 
 def subtract_square(C: Matrix, V: Matrix, team: Workers | None = None) -> None:
@@ -87,17 +86,13 @@ def subtract_square(C: Matrix, V: Matrix, team: Workers | None = None) -> None:
     def subtract(part: slice) -> None:
         subtract_part(C[part.start :, part], V[part.start :])
 
-    (team or Workers()).each(len(C), subtract, _at_a_time(SQUARED, 2.0 * V.size))
-
-
-def _at_a_time(most: int, operations_each: float) -> int:
-    return max(min(most, int(OPERATIONS / max(operations_each, 1.0))), 1)
+    (team or Workers()).each(len(C), subtract, at_a_time(SQUARED, 2.0 * V.size))
 
 
 def square(V: Matrix, weights: Matrix) -> Matrix:
     """V diag(weights)^2 V'; NumPy computes half of it, and lets other threads go on meanwhile."""
     total: Matrix = np.zeros((len(V), len(V)))
-    step = max(min(COLUMNS, int(OPERATIONS / len(V) ** 2)), 1)
+    step = at_a_time(COLUMNS, float(len(V)) ** 2)
     for start in range(0, V.shape[1], step):
         part = V[:, start : start + step] * weights[start : start + step]
         total += np.matmul(part, part.T)

@@ -28,7 +28,8 @@ is still large (clusters far apart, sparse points, which are not moved) the dist
 are near are summed up from differences of coordinates.
 
 A Gram matrix returned from here is symmetric to the last digit, finite, C-contiguous, of
-doubles, and nobody else's. At most two and a half M x M arrays are alive while it is made.
+doubles, and nobody else's. At most two and a half M x M arrays are alive while it is made, and some
+tens of megabytes for every thread where differences of coordinates are summed up.
 """
 
 from __future__ import annotations
@@ -41,12 +42,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import safe_sparse_dot
 
 from musvm._input.tensors import Array, FloatArray, IntArray, namespace, row_sums
 from musvm._messages import warn_user
-from musvm._pieces import OPERATIONS, lower_factor
+from musvm._pieces import at_a_time, lower_factor
 from musvm._threads import Workers, own_or, workers
 
 KERNELS_WITH_GAMMA = ("poly", "rbf", "sigmoid")
@@ -56,7 +56,8 @@ CHUNK = 2**22
 PIECE_ENTRIES = 2**20
 # Powers up to this one are products.
 FEW_PRODUCTS = 6
-# Strips of a Gram matrix, unless one takes OPERATIONS; below so many there is one.
+# Strips of a Gram matrix, unless one takes too long; one if all of it takes no more operations than
+# these.
 STRIPS, ONE_STRIP = 8, 2e6
 # Rows handled at a time where a whole M x M temporary is to be avoided.
 _STRIP = 256
@@ -94,7 +95,7 @@ class Kernel:
         return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
 
     def matrix(self, X: Any, Z: Any) -> FloatArray:
-        """k(x_i, z_j) for every row of X and of Z; not for "precomputed"."""
+        """k(x_i, z_j) for every row of X and of Z, which are doubles; not for "precomputed"."""
         return self._block(self._entries(X, Z), slice(0, X.shape[0]), slice(0, Z.shape[0]))
 
     def _block(self, entries: Entries, rows: slice, columns: slice) -> FloatArray:
@@ -121,34 +122,27 @@ class Kernel:
         if self.name == "rbf":
             with np.errstate(over="ignore", invalid="ignore"):
                 return _Exponentials(X, Z, self.gamma)
-        if self.name in ("linear", "poly"):
-            return lambda rows, columns: self._of_products(
-                safe_sparse_dot(X[rows], Z[columns].T, dense_output=True)
-            )
-        return lambda rows, columns: pairwise_kernels(
-            X[rows],
-            Z[columns],
-            metric=self.name,
-            filter_params=True,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            # One piece whatever joblib is set to: pieces differ in the last digits.
-            n_jobs=1,
+        return lambda rows, columns: self._of_products(
+            safe_sparse_dot(X[rows], Z[columns].T, dense_output=True)
         )
 
     def _of_products(self, products: FloatArray) -> FloatArray:
         """The kernel of points with these products, in their place."""
+        if self.name == "linear":
+            return products
+        products *= self.gamma
+        products += self.coef0
         if self.name == "poly":
-            products *= self.gamma
-            products += self.coef0
             raise_to(products, self.degree)
+        else:
+            np.tanh(products, out=products)
         return products
 
     def diagonal(self, X: Any) -> FloatArray:
         """k(x, x) of every row of X; not for "precomputed"."""
         if self.name == "rbf":
             return np.full(X.shape[0], 1.0 + self.constant)
-        if self.name in ("linear", "poly"):
+        if not callable(self.name):
             with np.errstate(over="ignore"):
                 found = self._of_products(_squared_norms(X))
             require_finite(found)
@@ -184,16 +178,16 @@ class Kernel:
         refused; one below it is averaged away. The same digits whatever the number of threads; how
         a user's function computes is its own affair.
         """
-        if self.is_precomputed or callable(self.name):
-            of_rows = X[np.ix_(rows, rows)] if self.is_precomputed else self._of_function(X[rows])
-            K = np.ascontiguousarray(of_rows, dtype=np.float64)
-            make_symmetric(K, resolution=resolution)
-            return K
-        with own_or(team) as some:
-            return self._between(X[rows], some)
-
-    def _of_function(self, points: Any) -> FloatArray:
-        return self.matrix(points, points)
+        if self.is_precomputed:
+            K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)
+        elif callable(self.name):
+            points = X[rows]
+            K = self.matrix(points, points)
+        else:
+            with own_or(team) as some:
+                return self._between(X[rows], some)
+        make_symmetric(K, resolution=resolution)
+        return K
 
     def _between(self, points: Any, team: Workers) -> FloatArray:
         """k of all points with each other, in strips to the right of the diagonal.
@@ -218,8 +212,7 @@ def height_of_strips(n_points: int, n_columns: int) -> int:
     operations_each = float(n_points) * n_columns
     if n_points * operations_each <= ONE_STRIP:
         return n_points
-    most = max(int(OPERATIONS / operations_each), 1)
-    return min(most, -(-n_points // STRIPS))
+    return at_a_time(-(-n_points // STRIPS), operations_each)
 
 
 def raise_to(values: NDArray[Any], degree: int) -> None:
@@ -290,13 +283,13 @@ def _sum_differences(
 ) -> None:
     """Sum up squared distances anew, in place, of pairs nearer than their limits, added up."""
     width = X.shape[1] if not sp.issparse(X) else max(int(X.nnz / X.shape[0]), 1)
-    at_a_time = max(CHUNK // width, 1)
-    step = max(at_a_time // Z.shape[0], 1)
+    most = max(PIECE_ENTRIES // width, 1)
+    step = max(most // Z.shape[0], 1)
     for start in range(0, X.shape[0], step):
         strip = squares[start : start + step]
         rows, columns = np.nonzero(strip <= of_X[start : start + step, None] + of_Z)
-        for first in range(0, len(rows), at_a_time):
-            part = slice(first, first + at_a_time)
+        for first in range(0, len(rows), most):
+            part = slice(first, first + most)
             difference = X[start + rows[part]] - Z[columns[part]]
             strip[rows[part], columns[part]] = _squared_norms(difference)
 

@@ -17,6 +17,7 @@ from sklearn.svm import LinearSVC
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualProblem, DualRows
 from musvm.solvers.gram import solve
+from musvm.solvers.rounds import Hope
 from oracles import complementarity, constraint_violation, eq2_losses, optimum
 from strategies import changed, problems, related_problems
 
@@ -246,6 +247,29 @@ def test_warm_start_at_the_solution_ends_at_once(problem):
 
 # ---------------------------------------------------------------------------------------------
 # Contracts
+
+
+def test_hope_is_told_the_gap_of_every_round(monkeypatch):
+    """And what rounding hides of it, by which it judges a gap that stands still."""
+    told = []
+
+    class Told(Hope):
+        def is_lost(self, gap, relative, hidden):
+            told.append((gap, relative, hidden()))
+            return super().is_lost(gap, relative, hidden)
+
+    monkeypatch.setattr("musvm.solvers.gram.Hope", Told)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
+    problem = DualProblem(rbf_kernel(X, gamma=0.05), DualRows(y, 3, np.full(60, 1e4)))
+    solution = solve(problem, tol=TOL, known_hidden=1e-12)
+    gaps, relatives, hidden = zip(*told, strict=True)
+    assert len(told) >= 2
+    assert list(relatives) == solution.history[: len(told)]
+    # The worth of a primal objective, what gaps are relative to, is at most that of alpha = 0.
+    assert all(g <= r * problem.rows.caps.sum() for g, r in zip(gaps, relatives, strict=True))
+    assert all(g > solution.gap for g in gaps)
+    assert all(share >= 1e-12 for share in hidden)
 
 
 @given(problems())

@@ -50,13 +50,15 @@ NEWTON_SHARE, LEAST_WORK, MOST_WORK, FEW_POINTS = 0.3, 2e8, 1.6e10, 1000
 PROMISING = 0.1
 # With a well-conditioned matrix they get there, however many classes there are: ten times as much.
 MOST_OF_WELL_CONDITIONED = 1.6e11
+# A Gram matrix is well conditioned if pivots next to the first do not fall below the first of
+# these; the second for every class where there is a universum, whose points are free in many
+# labels. Where pivots fall below SMOOTH, what is in play must cost less than all rows.
+WELL_CONDITIONED, SMOOTH = (1e-3, 5e-4), 1e-7
 # After another path Newton steps get the work of a factor of the Gram matrix where the gap that it
-# left is no more than CLOSE, or pivots next to the first do not fall below the first of these; the
-# second for every class where there is a universum, whose points are free in many labels. They get
-# that of so many factors where the gap is above FAR.
-CLOSE, FAR, MOST_FACTORS, WELL_CONDITIONED = 2e-3, 0.3, 10, (1e-3, 5e-4)
-# Where they do fall below this, what is in play must cost less than all rows.
-SMOOTH = 1e-7
+# left is no more than CLOSE, or the matrix well conditioned: of 100 such fits among the cases of
+# `benchmarks/convergence.py` they got nowhere else to the end. They get that of so many factors
+# where the gap is above FAR.
+CLOSE, FAR, MOST_FACTORS = 2e-3, 0.3, 10
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for as much work, up to so many equations. With
 # more there is nothing but what is in play, for so much.
@@ -86,13 +88,15 @@ def solve_with_gram(
 ) -> DualSolution:
     """`solve`, or interior points from where it gets no further for as much work.
 
-    Interior points come first, and only then, where the Gram matrix has few columns.
+    Interior points come first where the Gram matrix has few columns.
 
     `gap_of_trial` is the relative gap at which another path gave up, with this `alpha`; None if
-    there was none. Where `patient`, Newton steps get MOST_WORK: they end with the free variables of
-    the optimum, or nearly, and interior points with more of them unless the gap is next to nothing.
-    A leave-one-out estimate, which lets the free ones make up for the point that is left out, is
-    far too small then. So where `patient`, interior points that come first go on to FACE_TOL.
+    there was none. Newton steps come first after it only where they may get there.
+
+    Where `patient`, Newton steps get MOST_WORK: they end with the free variables of the optimum, or
+    nearly, and interior points with more of them unless the gap is next to nothing. A leave-one-out
+    estimate, which lets the free ones make up for the point that is left out, is far too small
+    then. So where `patient`, interior points that come first go on to FACE_TOL.
     """
     order: dict[str, Any] = {"random_state": random_state}
     attempts = Attempts(tol=tol, max_iter=max_iter, callback=callback, alpha=alpha)
@@ -211,7 +215,10 @@ def newton_may_get_there(cost: InteriorCost, gap_of_trial: float) -> bool:
 def patience_for(
     cost: InteriorCost, *, patient: bool = False, gap_of_trial: float | None = None
 ) -> Patience:
-    """Whether Newton steps may go on after so much work, with this relative gap."""
+    """Whether Newton steps may go on after so much work, with this relative gap.
+
+    Of another path's gap only where they may get there (`newton_may_get_there`).
+    """
     if patient:
         return at_most(MOST_WORK)
     if gap_of_trial is not None:
@@ -239,7 +246,8 @@ def _add_interior_points(
     if cost.factor is None:
         return
     may_take_all = cost.may_take_all
-    went_on = cost.work > WORK_IN_PLAY and attempts.add(
+    # Where nothing was found yet, too much was in play.
+    went_on = attempts.has_begun and cost.work > WORK_IN_PLAY and attempts.add(
         solve_in_play, problem, team,
         most_work=cost.work if may_take_all else MOST_IN_PLAY, **order,
     )  # fmt: skip

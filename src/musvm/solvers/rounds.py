@@ -57,6 +57,7 @@ class Hope:
         if self.waited < HOPELESS:
             return False
         found = hidden()
+        # Far from the optimum the relative gap is infinite, however large the gap is.
         return found > self.tol and DUE_TO_ROUNDING * found >= min(relative, 1.0)
 
 

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn import config_context
 
 from musvm._input.streams import pieces_of
 from musvm._input.tensors import FloatArray, IntArray
@@ -193,8 +192,7 @@ class KernelRows:
 
             def add(part: slice, first: int = first, below: dict[int, FloatArray] = below) -> None:
                 strip = slice(first + part.start, first + part.stop)
-                with config_context(assume_finite=True):
-                    K = self._kernel.matrix(points[strip], points[strip.start :])
+                K = self._kernel.matrix(points[strip], points[strip.start :])
                 self._certified_F[changed[strip]] += K @ change[strip.start :]
                 below[strip.stop] = K[:, strip.stop - strip.start :].T @ change[strip]
 
@@ -263,8 +261,7 @@ class HostField:
         vectors = self._points[support]
 
         def exactly(piece: Any) -> FloatArray:
-            with config_context(assume_finite=True):
-                return self._kernel.matrix(piece, vectors)
+            return self._kernel.matrix(piece, vectors)
 
         in_floats = _in_floats(self._kernel, vectors) if roughly else None
         if in_floats is not None:
@@ -302,8 +299,7 @@ def _doubles(
     others = points[columns]
 
     def values(rows: slice | IntArray) -> FloatArray:
-        with config_context(assume_finite=True):
-            return kernel.matrix(points[rows], others)
+        return kernel.matrix(points[rows], others)
 
     return values
 
