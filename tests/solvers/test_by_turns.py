@@ -70,6 +70,24 @@ def test_interior_points_that_come_first_are_not_tried_again(monkeypatch):
     assert [name for name, called in calls.items() if called] == ["solve"]
 
 
+def test_where_rounding_ends_interior_points_others_in_alpha_go_on(monkeypatch):
+    """They lose fewer digits, and Newton steps may crawl."""
+    solver = by_turns.solve_interior
+
+    def ended_early(*args, max_iter, **kwargs):
+        return solver(*args, max_iter=8, **kwargs)
+
+    monkeypatch.setattr(by_turns, "solve_interior", ended_early)
+    monkeypatch.setattr(by_turns, "LAST_ROUNDS", 1)
+    newton, in_play = (
+        starts_of(monkeypatch, by_turns, name) for name in ("solve", "solve_in_play")
+    )
+    found = by_turns.solve_with_gram(_of_few_columns(), tol=1e-8)
+    assert found.converged
+    assert (len(newton), len(in_play)) == (1, 1)
+    assert in_play[0] is not None
+
+
 def test_patient_newton_steps_come_before_interior_points(monkeypatch):
     """Of equal solutions, estimates of leave-one-out need one with few free variables."""
     monkeypatch.setattr(by_turns, "LEAST_WORK", 0.0)
