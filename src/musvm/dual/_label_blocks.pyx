@@ -1,31 +1,32 @@
-"""One block of `label_blocks.py`: gathered, factored and inverted without holding up other threads.
+"""One block of `label_blocks.py`: gathered and inverted without holding up other threads.
 
 Matrices are Fortran-ordered, and of symmetric ones only the lower triangle is written and read.
 """
 
 from libc.math cimport sqrt
 
-from scipy.linalg.cython_blas cimport dtrsv
-from scipy.linalg.cython_lapack cimport dpotrf, dpotri
+from scipy.linalg.cython_blas cimport dsymv, dtrsv
+
+from musvm._blas cimport factor, invert_lower, square_lower
 
 
-def factor_and_invert(
+def invert(
     const double[:, ::1] K,
     const Py_ssize_t[::1] row,
     const double[::1] weights,
     double ridge,
     double[::1] scale,
-    double[::1, :] factor,
     double[::1, :] inverse,
 ):
-    """The factor of A = S (K_{row, row} + diag(weights)) S + ridge I, S = diag(scale), and A^-1.
+    """A^-1 of A = S (K_{row, row} + diag(weights)) S + ridge I, S = diag(scale), by its factor.
 
     `scale` is chosen for a unit diagonal. Of K the upper triangle is read if rows ascend. False,
     and all of it is spoiled, if rounding leaves A no factor.
     """
-    cdef int n = <int>row.shape[0], info = 0
+    cdef int n = <int>row.shape[0]
     cdef Py_ssize_t a, b
     cdef double diagonal
+    cdef bint is_found
     if n == 0:
         return True
     with nogil:
@@ -33,16 +34,14 @@ def factor_and_invert(
             diagonal = K[row[a], row[a]] + weights[a]
             scale[a] = 1.0 / sqrt(diagonal) if diagonal > 0.0 else 1.0
         for a in range(n):
-            factor[a, a] = (K[row[a], row[a]] + weights[a]) * scale[a] * scale[a] + ridge
+            inverse[a, a] = (K[row[a], row[a]] + weights[a]) * scale[a] * scale[a] + ridge
             for b in range(a + 1, n):
-                factor[b, a] = K[row[a], row[b]] * scale[a] * scale[b]
-        dpotrf("L", &n, &factor[0, 0], &n, &info)
-        if info == 0:
-            for a in range(n):
-                for b in range(a, n):
-                    inverse[b, a] = factor[b, a]
-            dpotri("L", &n, &inverse[0, 0], &n, &info)
-    return info == 0
+                inverse[b, a] = K[row[a], row[b]] * scale[a] * scale[b]
+        is_found = factor(n, &inverse[0, 0], n) == 0
+        if is_found:
+            invert_lower(n, &inverse[0, 0], n)
+            square_lower(n, &inverse[0, 0], n)
+    return is_found
 
 
 def add_scaled(
@@ -84,6 +83,29 @@ def add_tied(
                     total[tie[a], group[b]] += coefficient[a] * value
                 if tie[a] >= 0 and tie[b] >= 0:
                     total[tie[b], tie[a]] += coefficient[a] * coefficient[b] * value
+
+
+def multiply(
+    const double[::1, :] inverse,
+    const double[::1] scale,
+    double[::1] values,
+    double[::1] product,
+):
+    """S inverse S values; the values are spoiled."""
+    cdef int n = <int>values.shape[0], one = 1
+    cdef double unit = 1.0, nothing = 0.0
+    cdef Py_ssize_t a
+    if n == 0:
+        return
+    with nogil:
+        for a in range(n):
+            values[a] *= scale[a]
+        dsymv(
+            "L", &n, &unit, <double*>&inverse[0, 0], &n, &values[0], &one, &nothing, &product[0],
+            &one,
+        )
+        for a in range(n):
+            product[a] *= scale[a]
 
 
 def divide(const double[::1, :] factor, const double[::1] scale, double[::1] values):

@@ -36,7 +36,7 @@ import numpy as np
 from musvm._input.tensors import FloatArray, IntArray
 from musvm._pieces import lower_factor, ridges
 from musvm._threads import Workers
-from musvm.dual._label_blocks import add_scaled, add_tied, divide, factor_and_invert
+from musvm.dual._label_blocks import add_scaled, add_tied, divide, invert, multiply
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
@@ -116,7 +116,7 @@ class LabelBlocks:
         # The largest first: threads that share them end at about the same time.
         self._places = sorted(places, key=len, reverse=True)
         self._scales = [np.empty(len(at)) for at in self._places]
-        self._factors = [np.empty((len(at), len(at)), order="F") for at in self._places]
+        self._inverses = [np.empty((len(at), len(at)), order="F") for at in self._places]
         self.is_definite = any(
             self._factorise(K, row, len(sizes), weights, ridge) for ridge in ridges(most_ridge)
         )
@@ -132,12 +132,9 @@ class LabelBlocks:
         def compute(which: slice) -> None:
             nonlocal has_failed
             k, is_found = which.start, False
-            at, scale, factor = self._places[k], self._scales[k], self._factors[k]
+            at, scale, inverse = self._places[k], self._scales[k], self._inverses[k]
             try:
-                inverse = np.empty_like(factor, order="F")
-                is_found = not has_failed and factor_and_invert(
-                    K, row[at], weights[at], ridge, scale, factor, inverse
-                )
+                is_found = not has_failed and invert(K, row[at], weights[at], ridge, scale, inverse)
             finally:
                 with turns.after(k) as is_on:
                     has_failed = has_failed or not is_found
@@ -190,10 +187,11 @@ class LabelBlocks:
         def compute(which: slice) -> None:
             for k in range(which.start, which.stop):
                 part = values[self._places[k]]
-                divide(self._factors[k], self._scales[k], part)
-                divided[self._places[k]] = part
+                product = np.empty_like(part)
+                multiply(self._inverses[k], self._scales[k], part, product)
+                divided[self._places[k]] = product
 
-        is_shared = sum(factor.size for factor in self._factors) >= SHARED
+        is_shared = sum(inverse.size for inverse in self._inverses) >= SHARED
         self._team.each(len(self._places), compute, 1 if is_shared else len(self._places))
         return divided
 
