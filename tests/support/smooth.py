@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from musvm.solvers._descent import descend
 
 from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solution import DualSolution, solution_of
 
 
 def smooth_problem(
@@ -18,3 +20,18 @@ def smooth_problem(
     distances = np.square(X[:, None] - X[None]).sum(axis=2)
     caps = C * rng.uniform(0.5, 2.0, n + m)
     return DualProblem(np.exp(-gamma * distances), DualRows(y, L, caps, delta, loss))
+
+
+def descended(problem: DualProblem, gap: float) -> DualSolution:
+    """By descent from zero until the relative gap is no more than this: not yet the right face."""
+    rows, gram = problem.rows, problem.gram
+    alpha = np.zeros((rows.n_classes, problem.n_points))
+    order = np.arange(problem.n_points)
+    found = solution_of(problem, alpha.T.copy(), tol=0.0)
+    while found.relative_gap > gap:
+        descend(
+            gram, alpha, np.ascontiguousarray(alpha @ gram), rows.y, rows.caps, rows.delta,
+            rows.is_max, gram.diagonal().copy(), order, 0.0, problem.n_points,
+        )  # fmt: skip
+        found = solution_of(problem, alpha.T.copy(), tol=0.0)
+    return found

@@ -5,6 +5,10 @@ F = alpha K up to date, but only rows that violate the optimality conditions by 
 threshold: looking at a row costs L operations, moving it costs a kernel row for each label that
 moved. Rows that are satisfied are not looked at again until all others are too.
 
+Once every row was looked at, moves go further than to the minimum of their block
+(over-relaxation): where rows are correlated, those that follow want more of the same. With a
+curvature q / r in place of q, D still falls by (1 / r - 1/2) q times the squared length of a move.
+
 alpha and F are class-major, (L, M): an update of one label is then one contiguous axpy of a
 kernel row, done by SciPy's BLAS, and only labels that moved need one. K and F may be floats or
 doubles: floats are twice as fast, and good enough while the threshold is far above their
@@ -20,6 +24,9 @@ from scipy.linalg.cython_blas cimport daxpy, saxpy
 
 from musvm.dual._blocks cimport largest_entry, row_block, row_violation
 from musvm.solvers._signals cimport after_a_look
+
+# r: moves are a tenth to two fifths fewer than with 1, wherever they are many.
+cdef double RELAXATION = 1.4
 
 
 cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
@@ -53,7 +60,7 @@ def descend(
     cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
     cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0, operations = 0
     cdef bint all_rows = True
-    cdef double q, change
+    cdef double q, change, relaxation = 1.0
     cdef double* f = <double*>malloc(5 * L * sizeof(double))
     cdef Py_ssize_t* active = <Py_ssize_t*>malloc(w * sizeof(Py_ssize_t))
     if f == NULL or active == NULL:
@@ -80,7 +87,7 @@ def descend(
                         continue
                     active[n_left] = i
                     n_left += 1
-                    q = curvature[i]
+                    q = curvature[i] / relaxation
                     for l in range(L):
                         b[l] = f[l] - q * old[l]
                     row_block(b, L, i, y, q, caps[i], delta, is_max, a)
@@ -94,6 +101,7 @@ def descend(
                             add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
                             operations += w
                     operations = after_a_look(operations)
+                relaxation = RELAXATION
                 if n_left:
                     n_active = n_left
                     all_rows = False
