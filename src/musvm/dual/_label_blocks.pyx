@@ -85,6 +85,15 @@ def add_tied(
                     total[tie[b], tie[a]] += coefficient[a] * coefficient[b] * value
 
 
+def scale_lower(double[::1, :] total, const double[::1] scale):
+    """S total S in place of the total, S = diag(scale)."""
+    cdef Py_ssize_t a, b, n = scale.shape[0]
+    with nogil:
+        for a in range(n):
+            for b in range(a, n):
+                total[b, a] *= scale[a] * scale[b]
+
+
 def multiply(
     const double[::1, :] inverse,
     const double[::1] scale,

@@ -34,9 +34,9 @@ from typing import NamedTuple
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import lower_factor, ridges
+from musvm._pieces import Room, lower_factor, ridges
 from musvm._threads import Workers
-from musvm.dual._label_blocks import add_scaled, add_tied, divide, invert, multiply
+from musvm.dual._label_blocks import add_scaled, add_tied, divide, invert, multiply, scale_lower
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
@@ -88,6 +88,7 @@ class LabelBlocks:
     team : threads for labels
     most_ridge : what may be added to a unit diagonal where rounding leaves no factor
     ties : sums that are tied, if any are
+    room : for the matrices; what it lent before is overwritten
 
     Attributes
     ----------
@@ -104,6 +105,7 @@ class LabelBlocks:
         team: Workers,
         most_ridge: float = 0.0,
         ties: Ties | None = None,
+        room: Room | None = None,
     ) -> None:
         self._group, self._team = np.repeat(np.arange(len(sizes)), sizes), team
         self._give = np.empty(0)
@@ -116,7 +118,10 @@ class LabelBlocks:
         # The largest first: threads that share them end at about the same time.
         self._places = sorted(places, key=len, reverse=True)
         self._scales = [np.empty(len(at)) for at in self._places]
-        self._inverses = [np.empty((len(at), len(at)), order="F") for at in self._places]
+        n_sums, room = len(sizes) + len(self._give), room or Room()
+        room.empty_for([n_sums, *map(len, self._places)])
+        self._inverses = [room.square(len(at)) for at in self._places]
+        self._total = room.square(n_sums)
         self.is_definite = any(
             self._factorise(K, row, len(sizes), weights, ridge) for ridge in ridges(most_ridge)
         )
@@ -125,9 +130,8 @@ class LabelBlocks:
         self, K: FloatArray, row: IntArray, n_groups: int, weights: FloatArray, ridge: float
     ) -> bool:
         """Whether all blocks and S have a factor; S is summed in one order, whoever sums."""
-        n_sums = n_groups + len(self._give)
-        total = np.zeros((n_sums, n_sums), order="F")
-        turns, has_failed = _Turns(), False
+        total, turns, has_failed = self._total, _Turns(), False
+        total.fill(0.0)
 
         def compute(which: slice) -> None:
             nonlocal has_failed
@@ -151,11 +155,9 @@ class LabelBlocks:
             return False
         diagonal = np.einsum("ii->i", total)
         diagonal[n_groups:] += self._give
-        scale = 1.0 / np.sqrt(diagonal)
-        total *= scale
-        total *= scale[:, None]
+        self._scale = 1.0 / np.sqrt(diagonal)
+        scale_lower(total, self._scale)
         diagonal += ridge
-        self._total, self._scale = total, scale
         return lower_factor(total, self._team)
 
     def _add(self, inverse: FloatArray, scale: FloatArray, at: IntArray, total: FloatArray) -> None:

@@ -41,6 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musvm._input.tensors import Array, BoolArray, FloatArray, IntArray
+from musvm._pieces import Room
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.common_rows import CommonRows, work_of_common_rows
@@ -113,7 +114,7 @@ class EquationsInAlpha:
         self._team = team
         self._row, self._label = np.nonzero(live.T)
         self.size = len(self._row)
-        self._may_share = True
+        self._may_share, self._room = True, Room()
 
     def times_gram(self, values: FloatArray) -> FloatArray:
         """values K, (L, R)."""
@@ -204,8 +205,9 @@ class EquationsInAlpha:
         ties = self.rows.ties(self._at, sizes)
         if work_of_blocks(label, len(sizes)) < work_of_directions(sizes):
             blocks = LabelBlocks(
-                gram, place, label, sizes, weights, self._team, most_ridge=1.0, ties=ties
-            )
+                gram, place, label, sizes, weights, self._team, most_ridge=1.0, ties=ties,
+                room=self._room,
+            )  # fmt: skip
             if not blocks.is_definite:
                 refuse_equations()
             return blocks.solve
