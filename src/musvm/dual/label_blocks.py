@@ -40,8 +40,9 @@ from musvm.dual._label_blocks import add_scaled, add_tied, divide, invert, multi
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
-# Entries of all blocks from which on threads share the labels of a solution.
-SHARED = 10**6
+# Entries of all blocks from which on threads share the labels of a solution, in so many shares: to
+# hand one to a thread takes as long as a label.
+SHARED, SHARES = 4 * 10**6, 4
 
 
 def work_of_blocks(label: IntArray, n_groups: int) -> float:
@@ -170,8 +171,7 @@ class LabelBlocks:
     def solve(self, values: FloatArray) -> FloatArray:
         """delta for v, one number for each variable."""
         delta = self._divided(values)
-        sums = np.zeros(len(self._scale))
-        np.add.at(sums, self._group, delta)
+        sums = np.bincount(self._group, delta, len(self._scale))
         if len(self._give):
             tied = self._tie >= 0
             np.add.at(sums, self._tie[tied], (self._coefficient * delta)[tied])
@@ -185,16 +185,17 @@ class LabelBlocks:
     def _divided(self, values: FloatArray) -> FloatArray:
         """A^-1 of the values of every label."""
         divided = np.empty_like(values)
+        is_shared = sum(inverse.size for inverse in self._inverses) >= SHARED
+        n_shares = min(SHARES, len(self._places)) if is_shared else 1
 
         def compute(which: slice) -> None:
-            for k in range(which.start, which.stop):
+            for k in range(which.start, len(self._places), n_shares):
                 part = values[self._places[k]]
                 product = np.empty_like(part)
                 multiply(self._inverses[k], self._scales[k], part, product)
                 divided[self._places[k]] = product
 
-        is_shared = sum(inverse.size for inverse in self._inverses) >= SHARED
-        self._team.each(len(self._places), compute, 1 if is_shared else len(self._places))
+        self._team.each(n_shares, compute, 1)
         return divided
 
 

@@ -60,7 +60,7 @@ NOTICEABLE = 1e-7
 ALIKE, MUCH_LESS = 4.0, 0.6
 # What products may miss their target by, as a share of it; that of a predictor, which is not taken,
 # is so much of their mean.
-MISSED, OF_PREDICTOR = 0.1, 1e-3
+MISSED, OF_PREDICTOR = 0.3, 1e-2
 # Conjugate gradients end after so many iterations, or so many of which none misses half as much.
 MAX_ITERATIONS, PATIENCE = 40, 2
 # Columns of the Gram matrix that a thread takes at a time.
