@@ -17,14 +17,14 @@ from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
 # Up to so many rows and columns in one call.
 cdef enum:
-    WHOLE = 48
+    IN_ONE_CALL = 48
 
 
 cdef int factor(int n, double* A, int lda) noexcept nogil:
     """The lower Cholesky factor of A in its place; not 0, and A is spoiled, if it has none."""
     cdef int info = 0, half = n // 2, rest = n - n // 2
     cdef double one = 1.0, minus = -1.0
-    if n <= WHOLE:
+    if n <= IN_ONE_CALL:
         dpotrf("L", &n, A, &lda, &info)
         return info
     cdef double* below = A + half
@@ -40,7 +40,7 @@ cdef void divide(int m, int n, const double* L, int ldl, double* B, int ldb) noe
     """B L'^-1 in place of B, which has m rows, for a lower factor L."""
     cdef int half = n // 2, rest = n - n // 2
     cdef double one = 1.0, minus = -1.0
-    if n <= WHOLE:
+    if n <= IN_ONE_CALL:
         dtrsm("R", "L", "T", "N", &m, &n, &one, <double*>L, &ldl, B, &ldb)
         return
     cdef double* second = B + <Py_ssize_t>half * ldb
@@ -54,7 +54,7 @@ cdef void invert_lower(int n, double* L, int ldl) noexcept nogil:
     """L^-1 in place of L."""
     cdef int info = 0, half = n // 2, rest = n - n // 2
     cdef double one = 1.0, minus = -1.0
-    if n <= WHOLE:
+    if n <= IN_ONE_CALL:
         dtrtri("L", "N", &n, L, &ldl, &info)
         return
     cdef double* below = L + half
@@ -69,7 +69,7 @@ cdef void square_lower(int n, double* X, int ldx) noexcept nogil:
     """The lower triangle of X'X in place of a lower triangle X."""
     cdef int info = 0, half = n // 2, rest = n - n // 2
     cdef double one = 1.0
-    if n <= WHOLE:
+    if n <= IN_ONE_CALL:
         dlauum("L", &n, X, &ldx, &info)
         return
     cdef double* below = X + half

@@ -10,7 +10,8 @@ The factor is found by halves. With that of the first rows and columns known,
 
 which are a factor of half the size, a triangular solve, a square and another such factor. Solves
 and squares, which are most of it, are cut into pieces of rows or columns that do not depend on the
-number of threads, and neither do the digits.
+number of threads, and neither do the digits. A piece is one call, which goes on by halves without
+Python (`_blas.pyx`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COLUMNS = 1024
 Matrix = NDArray[np.float64]
 
 
-class Room:
+class Workspace:
     """Memory for square matrices that is used again.
 
     What is fresh the system clears first, page by page, and one thread after the other: a tenth of

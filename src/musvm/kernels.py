@@ -122,20 +122,26 @@ class Kernel:
         if self.name == "rbf":
             with np.errstate(over="ignore", invalid="ignore"):
                 return _Exponentials(X, Z, self.gamma)
-        return lambda rows, columns: self._of_products(
+        return lambda rows, columns: self.of_products(
             safe_sparse_dot(X[rows], Z[columns].T, dense_output=True)
         )
 
-    def _of_products(self, products: FloatArray) -> FloatArray:
-        """The kernel of points with these products, in their place."""
+    def of_products(self, products: NDArray[Any], *, times_gamma: bool = True) -> NDArray[Any]:
+        """The kernel of points with these products, in their place, without the constant.
+
+        Floats stay floats. Not `times_gamma` where the points were multiplied by its root.
+        """
         if self.name == "linear":
             return products
-        products *= self.gamma
+        if times_gamma:
+            products *= self.gamma
         products += self.coef0
         if self.name == "poly":
             raise_to(products, self.degree)
-        else:
+        elif self.name == "sigmoid":
             np.tanh(products, out=products)
+        else:
+            raise NotImplementedError(f"the kernel {self.name!r} by products")
         return products
 
     def diagonal(self, X: Any) -> FloatArray:
@@ -144,7 +150,7 @@ class Kernel:
             return np.full(X.shape[0], 1.0 + self.constant)
         if not callable(self.name):
             with np.errstate(over="ignore"):
-                found = self._of_products(_squared_norms(X))
+                found = self.of_products(_squared_norms(X))
             require_finite(found)
             return np.asarray(found + self.constant, dtype=np.float64)
         few = [slice(start, start + 64) for start in range(0, X.shape[0], 64)]
@@ -175,8 +181,9 @@ class Kernel:
         """The Gram matrix of the given rows of X (of the matrix X itself if precomputed).
 
         `resolution` is the relative rounding error of the entries. An asymmetry well above it is
-        refused; one below it is averaged away. The same digits whatever the number of threads; how
-        a user's function computes is its own affair.
+        refused; one below it is averaged away. The same digits whatever the number of threads, a
+        `team` of them or some of its own, which hold BLAS to one each; how a user's function
+        computes is its own affair.
         """
         if self.is_precomputed:
             K = np.ascontiguousarray(X[np.ix_(rows, rows)], dtype=np.float64)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from musvm.dual._label_blocks import invert
 
+from musvm._pieces import Workspace
 from musvm._threads import Workers
 from musvm.dual import newton
 from musvm.dual.faces import Directions
@@ -18,10 +20,10 @@ from musvm.dual.label_blocks import LabelBlocks, Ties, work_of_blocks, work_of_d
 ATOL = 1e-9
 
 
-def some_groups(seed: int, L: int, two_a_row: bool):
+def some_groups(seed: int, L: int, two_a_row: bool, n_rows: int | None = None):
     """A Gram matrix, variables in groups of two or more, and weights of the diagonal."""
     rng = np.random.default_rng(seed)
-    n_rows = int(rng.integers(2, 12))
+    n_rows = int(rng.integers(2, 12)) if n_rows is None else n_rows
     A = rng.normal(size=(n_rows, n_rows))
     row, label, sizes = [], [], []
     for i in range(n_rows):
@@ -78,6 +80,42 @@ def test_tied_sums_are_those_of_the_whole_system(seed, L, two_a_row, share):
     assert blocks.is_definite
     expected = saddle_point(K, row, label, sizes, weights, values, ties)
     np.testing.assert_allclose(blocks.solve(values), expected, atol=ATOL)
+
+
+@pytest.mark.parametrize("n", [1, 2, 48, 49, 97, 200])
+def test_an_inverse_by_halves_is_the_inverse(n):
+    """Of some rows of K, of which only the upper triangle may be read."""
+    rng = np.random.default_rng(n)
+    Z, weights = rng.normal(size=(2 * n, 2 * n + 5)), rng.uniform(0.1, 2.0, n)
+    K, row = Z @ Z.T / n, np.sort(rng.permutation(2 * n)[:n])
+    readable = np.where(np.triu(np.ones(K.shape)) > 0, K, np.nan)
+    scale, inverse = np.empty(n), np.full((n, n), np.nan, order="F")
+    assert invert(readable, row, weights, 0.0, scale, inverse)
+    A = K[np.ix_(row, row)] + np.diag(weights)
+    lower = np.tril(inverse * scale * scale[:, None])
+    np.testing.assert_allclose(lower, np.tril(np.linalg.inv(A)), rtol=1e-9, atol=ATOL)
+
+
+def test_the_step_of_many_rows_is_that_of_the_whole_system():
+    """Blocks of more rows than one call of LAPACK takes."""
+    K, row, label, sizes, weights = some_groups(0, 4, False, n_rows=130)
+    K = K / 130
+    values = np.random.default_rng(1).normal(size=len(row))
+    blocks = LabelBlocks(np.triu(K), row, label, sizes, weights, Workers())
+    expected = saddle_point(K, row, label, sizes, weights, values)
+    np.testing.assert_allclose(blocks.solve(values), expected, atol=ATOL)
+
+
+def test_memory_that_was_used_before_does_not_change_a_digit():
+    workspace = Workspace()
+    workspace.empty_for([100])
+    workspace.square(100).fill(np.nan)
+    for seed, n_rows in ((0, 20), (1, 5), (2, 30), (3, 20)):
+        problem = some_groups(seed, 5, False, n_rows)
+        values = np.random.default_rng(seed).normal(size=len(problem[1]))
+        again = LabelBlocks(*problem, Workers(), workspace=workspace)
+        fresh = LabelBlocks(*problem, Workers())
+        np.testing.assert_array_equal(again.solve(values), fresh.solve(values))
 
 
 def test_threads_do_not_change_a_digit():

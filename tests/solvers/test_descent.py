@@ -1,4 +1,4 @@
-"""Block descent lets itself be interrupted."""
+"""Block descent: D never rises, moves go as far as they should, an interrupt ends it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import signal
 import numpy as np
 import pytest
 from musvm.solvers._descent import descend
+
+from compiled import solve_block
+from musvm.dual.problem import dual_objective
+from smooth import smooth_problem
+
+# How much further than to the minimum of a block moves go from the second look on.
+FURTHER = 1.4
 
 
 class InterruptError(Exception):
@@ -41,3 +48,39 @@ def test_an_interrupt_ends_a_long_call_before_its_time():
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
     assert not np.array_equal(part, whole)
+
+
+def after_looks(problem, n_looks):
+    """Class-major alpha after so many looks at all rows, from zero; every row violates a little."""
+    rows, gram, M = problem.rows, problem.gram, problem.n_points
+    alpha = np.zeros((rows.n_classes, M))
+    descend(
+        gram, alpha, np.zeros_like(alpha), rows.y, rows.caps, rows.delta, rows.is_max,
+        gram.diagonal().copy(), np.arange(M), -1.0, n_looks * M,
+    )  # fmt: skip
+    return alpha
+
+
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_no_look_makes_the_objective_rise(loss, delta, C):
+    problem = smooth_problem(0, delta, C, loss=loss)
+    alphas = [after_looks(problem, n_looks) for n_looks in range(12)]
+    D = [dual_objective(problem.rows, alpha.T, problem.gram @ alpha.T) for alpha in alphas]
+    assert np.all(np.diff(D) <= 1e-14 * np.abs(D[-1]))
+    assert D[-1] < D[1] < 0.0
+
+
+def test_moves_go_further_from_the_second_look_on():
+    """The first look goes to the minimum of every block."""
+    problem = smooth_problem(0, 0.0, 1e3)
+    rows, gram = problem.rows, problem.gram
+    alpha = np.zeros((rows.n_classes, problem.n_points))
+    for n_looks, further in ((1, 1.0), (2, FURTHER), (3, FURTHER)):
+        for i in range(problem.n_points):
+            q = gram[i, i] / further
+            b = alpha @ gram[:, i] - q * alpha[:, i]
+            kind = {"y": int(rows.y[i])} if i < rows.n_train else {"delta": 0.0, "is_max": False}
+            alpha[:, i] = solve_block(b, q, rows.caps[i], **kind)
+        np.testing.assert_allclose(after_looks(problem, n_looks), alpha, atol=1e-9 * alpha.max())

@@ -21,7 +21,7 @@ def invert(
     """A^-1 of A = S (K_{row, row} + diag(weights)) S + ridge I, S = diag(scale), by its factor.
 
     `scale` is chosen for a unit diagonal. Of K the upper triangle is read if rows ascend. False,
-    and all of it is spoiled, if rounding leaves A no factor.
+    and scale and inverse are spoiled, if rounding leaves A no factor.
     """
     cdef int n = <int>row.shape[0]
     cdef Py_ssize_t a, b
@@ -117,8 +117,8 @@ def multiply(
             product[a] *= scale[a]
 
 
-def divide(const double[::1, :] factor, const double[::1] scale, double[::1] values):
-    """S (factor factor')^-1 S values in place of the values."""
+def divide_by_factor(const double[::1, :] lower, const double[::1] scale, double[::1] values):
+    """S (lower lower')^-1 S values in place of the values."""
     cdef int n = <int>values.shape[0], one = 1
     cdef Py_ssize_t a
     if n == 0:
@@ -126,7 +126,7 @@ def divide(const double[::1, :] factor, const double[::1] scale, double[::1] val
     with nogil:
         for a in range(n):
             values[a] *= scale[a]
-        dtrsv("L", "N", "N", &n, <double*>&factor[0, 0], &n, &values[0], &one)
-        dtrsv("L", "T", "N", &n, <double*>&factor[0, 0], &n, &values[0], &one)
+        dtrsv("L", "N", "N", &n, <double*>&lower[0, 0], &n, &values[0], &one)
+        dtrsv("L", "T", "N", &n, <double*>&lower[0, 0], &n, &values[0], &one)
         for a in range(n):
             values[a] *= scale[a]

@@ -34,9 +34,16 @@ from typing import NamedTuple
 import numpy as np
 
 from musvm._input.tensors import FloatArray, IntArray
-from musvm._pieces import Room, lower_factor, ridges
+from musvm._pieces import Workspace, lower_factor, ridges
 from musvm._threads import Workers
-from musvm.dual._label_blocks import add_scaled, add_tied, divide, invert, multiply, scale_lower
+from musvm.dual._label_blocks import (
+    add_scaled,
+    add_tied,
+    divide_by_factor,
+    invert,
+    multiply,
+    scale_lower,
+)
 
 # Rows of a block: LAPACK hears no interrupt meanwhile.
 MOST_ROWS = 3000
@@ -78,7 +85,9 @@ class Ties(NamedTuple):
 
 
 class LabelBlocks:
-    """The factors for variables in row `row` of K with label `label`, sorted by groups.
+    """Inverses of A_l and the factor of S, for variables in row `row` of K with label `label`.
+
+    Variables are sorted by groups.
 
     Parameters
     ----------
@@ -89,11 +98,11 @@ class LabelBlocks:
     team : threads for labels
     most_ridge : what may be added to a unit diagonal where rounding leaves no factor
     ties : sums that are tied, if any are
-    room : for the matrices; what it lent before is overwritten
+    workspace : for the matrices; what it lent before is overwritten
 
     Attributes
     ----------
-    is_definite : whether there are factors; nothing can be solved without them
+    is_definite : whether rounding left all of them; nothing can be solved without
     """
 
     def __init__(
@@ -106,7 +115,7 @@ class LabelBlocks:
         team: Workers,
         most_ridge: float = 0.0,
         ties: Ties | None = None,
-        room: Room | None = None,
+        workspace: Workspace | None = None,
     ) -> None:
         self._group, self._team = np.repeat(np.arange(len(sizes)), sizes), team
         self._give = np.empty(0)
@@ -119,10 +128,10 @@ class LabelBlocks:
         # The largest first: threads that share them end at about the same time.
         self._places = sorted(places, key=len, reverse=True)
         self._scales = [np.empty(len(at)) for at in self._places]
-        n_sums, room = len(sizes) + len(self._give), room or Room()
-        room.empty_for([n_sums, *map(len, self._places)])
-        self._inverses = [room.square(len(at)) for at in self._places]
-        self._total = room.square(n_sums)
+        n_sums, workspace = len(sizes) + len(self._give), workspace or Workspace()
+        workspace.empty_for([n_sums, *map(len, self._places)])
+        self._inverses = [workspace.square(len(at)) for at in self._places]
+        self._total = workspace.square(n_sums)
         self.is_definite = any(
             self._factorise(K, row, len(sizes), weights, ridge) for ridge in ridges(most_ridge)
         )
@@ -171,11 +180,11 @@ class LabelBlocks:
     def solve(self, values: FloatArray) -> FloatArray:
         """delta for v, one number for each variable."""
         delta = self._divided(values)
-        sums = np.bincount(self._group, delta, len(self._scale))
+        sums = np.asarray(np.bincount(self._group, delta, len(self._scale)), dtype=np.float64)
         if len(self._give):
             tied = self._tie >= 0
             np.add.at(sums, self._tie[tied], (self._coefficient * delta)[tied])
-        divide(self._total, self._scale, sums)
+        divide_by_factor(self._total, self._scale, sums)
         multipliers = sums[self._group]
         if len(self._give):
             multipliers += np.where(tied, self._coefficient * sums[self._tie], 0.0)
@@ -191,7 +200,7 @@ class LabelBlocks:
         def compute(which: slice) -> None:
             for k in range(which.start, len(self._places), n_shares):
                 part = values[self._places[k]]
-                product = np.empty_like(part)
+                product = np.zeros_like(part)
                 multiply(self._inverses[k], self._scales[k], part, product)
                 divided[self._places[k]] = product
 

@@ -53,7 +53,7 @@ class Attempts:
         return self.has_begun and (self.best.converged or self.rounds_left < 1)
 
     @property
-    def may_get_there(self) -> bool:
+    def is_within_reach(self) -> bool:
         """Whether it is not over, and rounding hides no gaps of the tolerance."""
         is_hidden = self.has_begun and self.best.hidden_gap > self._tol
         return not (self.is_over or is_hidden)

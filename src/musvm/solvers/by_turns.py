@@ -6,7 +6,8 @@ M E^2 / 2 + E^3 / 3 operations, with E = r (L - 1) equations for a Gram matrix o
 steps begin, unless the rank is small, and get a part of the work that interior points would cost.
 Then it is the turn of interior points: for all rows if E is small, or for what is still in play
 (`in_play.py`). Newton steps also finish what rounding keeps interior points from, and do so more
-cheaply than these do for all rows.
+cheaply than these do for all rows; where neither gets there, interior points in alpha go on, which
+lose fewer digits than those in weights.
 
 Another path may have tried before. Newton steps get a short try then where that one came close, or
 the Gram matrix is well conditioned, and a longer one where it got nowhere and nearly all variables
@@ -56,7 +57,7 @@ MOST_OF_WELL_CONDITIONED = 1.6e11
 WELL_CONDITIONED, SMOOTH = (1e-3, 5e-4), 1e-7
 # After another path Newton steps get the work of a factor of the Gram matrix where the gap that it
 # left is no more than CLOSE, or the matrix well conditioned: of 100 such fits among the cases of
-# `benchmarks/convergence.py` they got nowhere else to the end. They get that of so many factors
+# `benchmarks/convergence.py` no other was solved by them. They get that of so many factors
 # where the gap is above FAR.
 CLOSE, FAR, MOST_FACTORS = 2e-3, 0.3, 10
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
@@ -117,7 +118,7 @@ def solve_with_gram(
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
-    if attempts.may_get_there:
+    if attempts.is_within_reach:
         attempts.add(solve, problem, **order)
     return attempts.best
 
@@ -301,7 +302,7 @@ def add_interior_and_finish(
     attempts.add_anew(go_as_far)
     finish(attempts, problem, order)
     # In alpha they lose fewer digits, and what rounding ended was near the optimum.
-    if attempts.may_get_there:
+    if attempts.is_within_reach:
         most_work = max(interior_work(len(Z), Z.shape[1], problem.rows.n_classes), LEAST_WORK)
         attempts.add(solve_in_play, problem, team, most_work=most_work, **order)
 

@@ -375,7 +375,7 @@ def _solve_small(
 ) -> DualSolution:
     """With the whole Gram matrix; working sets may try first, and hand their alpha on."""
     attempts = Attempts(**options)
-    if options["tol"] >= TRIAL_TOL and _is_worth_a_trial(problem):
+    if options["tol"] >= TRIAL_TOL and _is_worth_a_trial(problem, team):
         with own_or(team) as some:
             backend = _backend(problem, 1e6 * cache_size, some)
             attempts.add_anew(
@@ -388,7 +388,7 @@ def _solve_small(
     return attempts.best
 
 
-def _is_worth_a_trial(problem: PointProblem) -> bool:
+def _is_worth_a_trial(problem: PointProblem, team: Workers | None) -> bool:
     """Whether working sets may be quicker than the whole Gram matrix."""
     kernel, n_points = problem.kernel, len(problem.rows)
     if n_points < TRIAL_POINTS or kernel.name == "linear" or not kernel.is_psd_by_construction:
@@ -397,7 +397,7 @@ def _is_worth_a_trial(problem: PointProblem) -> bool:
         return True
     n_some = min(N_NEIGHBOURS, n_points)
     some = problem.rows[np.linspace(0, n_points - 1, n_some).astype(np.intp)]
-    between = kernel.gram(problem.X, some, resolution=problem.resolution)
+    between = kernel.gram(problem.X, some, resolution=problem.resolution, team=team)
     total = between.sum() - np.trace(between)
     return bool(total / (n_some * (n_some - 1.0)) - kernel.constant > STRANGERS)
 

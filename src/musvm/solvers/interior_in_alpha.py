@@ -41,7 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from musvm._input.tensors import Array, BoolArray, FloatArray, IntArray
-from musvm._pieces import Room
+from musvm._pieces import Workspace
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.common_rows import CommonRows, work_of_common_rows
@@ -114,7 +114,7 @@ class EquationsInAlpha:
         self._team = team
         self._row, self._label = np.nonzero(live.T)
         self.size = len(self._row)
-        self._may_share, self._room = True, Room()
+        self._may_share, self._workspace = True, Workspace()
 
     def times_gram(self, values: FloatArray) -> FloatArray:
         """values K, (L, R)."""
@@ -164,6 +164,8 @@ class EquationsInAlpha:
 
     def _share(self, common: IntArray) -> None:
         """Factors with these rows eliminated for all labels at once."""
+        # Those before them must not keep the workspace from growing into what they held.
+        self._divide: Callable[[FloatArray], FloatArray] = lambda _: refuse_equations()
         label, row = self._kept
         is_other = np.zeros(len(self.gram), dtype=bool)
         is_other[row] = True
@@ -206,7 +208,7 @@ class EquationsInAlpha:
         if work_of_blocks(label, len(sizes)) < work_of_directions(sizes):
             blocks = LabelBlocks(
                 gram, place, label, sizes, weights, self._team, most_ridge=1.0, ties=ties,
-                room=self._room,
+                workspace=self._workspace,
             )  # fmt: skip
             if not blocks.is_definite:
                 refuse_equations()

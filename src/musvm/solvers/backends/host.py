@@ -28,7 +28,7 @@ from musvm._input.tensors import FloatArray, IntArray
 from musvm._threads import Workers
 from musvm.dual import problem as statement
 from musvm.dual.problem import DualRows
-from musvm.kernels import CHUNK, Kernel, extended, other_side, raise_to, require_finite
+from musvm.kernels import CHUNK, Kernel, extended, other_side, require_finite
 from musvm.solvers._descent import add_products, violations
 from musvm.solvers.backends.cache import Slots
 from musvm.solvers.backends.choosing import LastSet, first_set
@@ -419,17 +419,9 @@ def _in_floats(kernel: Kernel, vectors: Any) -> Callable[[Any], NDArray[Any]] | 
 
 
 def _of_products(kernel: Kernel, chosen: SingleArray, points: SingleArray) -> Tile:
+    """Of points that were multiplied by the root of gamma."""
+
     def tile(columns: slice) -> SingleArray:
-        products = chosen @ points[columns].T
-        if kernel.name == "linear":
-            return products
-        products += np.float32(kernel.coef0)
-        if kernel.name == "poly":
-            raise_to(products, kernel.degree)
-        elif kernel.name == "sigmoid":
-            np.tanh(products, out=products)
-        else:
-            raise NotImplementedError(f"rows of the kernel {kernel.name!r} in floats")
-        return products
+        return kernel.of_products(chosen @ points[columns].T, times_gamma=False)
 
     return tile
