@@ -91,3 +91,20 @@ def test_a_model_with_an_intercept_is_verified(kernel):
     found = verify(model, X, Y)
     assert found.holds
     assert found.primal == pytest.approx(model.objective_, rel=1e-9)
+
+
+def test_whether_anything_can_be_gained_is_known_up_to_rounding():
+    """Equal points with different labels, features around 1e3: the optimum is next to zero weights.
+
+    P + D is rounded by more than what is left to be gained.
+    """
+    r = np.random.default_rng(29)
+    n, L, d = int(r.integers(8, 40)), int(r.integers(2, 8)), int(r.integers(1, 4))
+    m = int(r.integers(0, 60))
+    y = np.arange(n) % L
+    X, U = r.normal(size=(n, d)) * 1e3, r.normal(size=(m, d)) * 1e3
+    X[: n // 2] = X[n // 2 : 2 * (n // 2)]
+    model = UniversumSVC(C=10 ** r.uniform(1, 6), kernel="linear", universum_loss="max")
+    found = verify(model.fit(X, y, universum=U), X, y, U)
+    assert model.converged_
+    assert found.holds, str(found)

@@ -183,12 +183,14 @@ such arrays, default=None
     costs = _costs(alpha, codes, fitted)
     primal = square / 2 + np.sum(caps * losses)
     dual = square / 2 + np.sum(costs)
+    at_zero = np.sum(caps[codes != reading.UNIVERSUM])
+    rounding = _rounding(fitted, data, rows, caps)
     gap = np.sum(caps * losses + np.sum(alpha * F, axis=1) + costs)
     return Verification(
         primal=float(primal),
         dual=float(dual),
         gap=float(gap),
-        relative_gap=float(_relative(gap, primal, np.sum(caps[codes != reading.UNIVERSUM]))),
+        relative_gap=float(_relative(gap, primal, at_zero, rounding)),
         infeasibility=_infeasibility(alpha, codes, caps, fitted),
         claimed_primal=fitted.certificate.primal,
         claimed_gap=fitted.certificate.gap,
@@ -198,12 +200,28 @@ such arrays, default=None
     )
 
 
-def _relative(gap: Any, primal: Any, at_zero: Any) -> Any:
-    """The gap relative to what the model is worth; `at_zero` is P of weights that are zero."""
-    if gap <= 1e-15 * at_zero or at_zero - primal + gap <= 1e-9 * at_zero:
+def _relative(gap: Any, primal: Any, at_zero: Any, rounding: Any) -> Any:
+    """The gap relative to what the model is worth; `at_zero` is P of weights that are zero.
+
+    Whether even the optimum gains nothing is known up to rounding, which a fit in doubles has.
+    """
+    if gap <= 1e-15 * at_zero or at_zero - primal + gap <= 1e-9 * at_zero + rounding:
         return gap / abs(primal) if primal else gap
     of_model = min(abs(primal), at_zero - primal)
     return gap / of_model if of_model > 0 else np.inf
+
+
+def _rounding(fitted: FittedModel, data: FitData, rows: Any, caps: Any) -> Any:
+    """About what kernels in doubles leave of P + D, from k(x, x) = s_i^2.
+
+    f_i is known up to eps s_i (sum_j s_j^2 |alpha_j|^2)^1/2, and a loss changes by twice that.
+    """
+    is_matrix = fitted.kernel.is_precomputed
+    diagonal = data.X[rows, rows] if is_matrix else fitted.diagonal(data.X[rows])
+    squares = np.abs(np.asarray(diagonal)).astype(np.longdouble)
+    of_alpha = np.sqrt(np.sum(squares * np.sum(np.square(fitted.alpha[rows]), axis=1)))
+    of_losses = np.sqrt(np.sum(caps * caps * squares))
+    return 2.0 * np.finfo(np.float64).eps * of_losses * of_alpha
 
 
 def _losses(F: NDArray[Any], codes: Any, fitted: FittedModel) -> NDArray[Any]:

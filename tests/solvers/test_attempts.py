@@ -52,3 +52,25 @@ def test_a_way_that_does_not_exist_counts_for_nothing():
     assert not attempts.is_over
     assert attempts.add_anew(ending_at(0.5, 1))
     assert attempts.rounds_left == 9
+
+
+def test_while_no_model_is_worth_its_gap_the_lowest_dual_is_gone_on_from():
+    """Of a model next to its optimum P may be far above that of zero weights."""
+    seen, attempts = [], Attempts(tol=1e-3, max_iter=100, callback=lambda *_: None)
+
+    def ending(dual, primal, relative):
+        def solve(*, tol, max_iter, callback, alpha=None):
+            seen.append(None if alpha is None else float(alpha[0, 0]))
+            values = np.full((1, 1), dual)
+            gap = primal + dual
+            return DualSolution(primal, gap, relative, 1, False, alpha=values, decision=values)
+
+        return solve
+
+    attempts.add(ending(-1.0, 100.0, np.inf))
+    attempts.add(ending(-50.0, 1e6, np.inf))
+    attempts.add(ending(-40.0, 60.0, 0.5))
+    attempts.add(ending(-51.0, 1e4, np.inf))
+    attempts.add(ending(-52.0, 1e5, np.inf))
+    assert seen == [None, -1.0, -50.0, -40.0, -40.0]
+    assert attempts.best.primal == 60.0

@@ -1,7 +1,9 @@
 """Several ways to solve one problem, one after the other, within one number of rounds.
 
 Each goes on from the best alpha so far, or begins where it always does, and is left out once the
-tolerance is reached or all rounds are over. What is told of them counts the rounds of all.
+tolerance is reached or all rounds are over. What is told of them counts the rounds of all. While no
+model is worth its gap, D alone tells which alpha is the best: of one with D all but at its optimum
+the gap may be a thousand times that of zero weights.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from typing import Any
 
 from musvm._input.tensors import FloatArray
 from musvm.dual.solution import DualSolution
+
+# A relative gap of a model that may be no better than zero weights.
+WORTHLESS = 1.0
 
 Callback = Callable[[int, float], None]
 """Called with the number of rounds done and the relative gap after each."""
@@ -66,6 +71,15 @@ class Attempts:
     def _n_done(self) -> int:
         return sum(found.n_rounds for found in self._found)
 
+    @property
+    def _best_alpha(self) -> FloatArray | None:
+        if not self._found:
+            return self._alpha
+        best = self.best
+        if best.relative_gap > WORTHLESS:
+            best = min(reversed(self._found), key=lambda solution: solution.dual)
+        return best.alpha
+
     def add(
         self,
         go_on: Callable[..., DualSolution | None],
@@ -77,8 +91,7 @@ class Attempts:
 
         False if all is over, or there is no way to.
         """
-        alpha = self.best.alpha if self._found else self._alpha
-        return self._run(go_on, *args, at_most=at_most, alpha=alpha, **more)
+        return self._run(go_on, *args, at_most=at_most, alpha=self._best_alpha, **more)
 
     def add_anew(
         self,
