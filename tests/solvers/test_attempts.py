@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
-from musvm.solvers.attempts import Attempts
+from musvm.solvers.attempts import FUTILE, Attempts
 
 
 def ending_at(gap: float, n_rounds: int):
@@ -74,3 +75,27 @@ def test_while_no_model_is_worth_its_gap_the_lowest_dual_is_gone_on_from():
     attempts.add(ending(-52.0, 1e5, np.inf))
     assert seen == [None, -1.0, -50.0, -40.0, -40.0]
     assert attempts.best.primal == 60.0
+
+
+def test_what_was_asked_for_is_of_all_of_the_gain():
+    """P(0) = 10, so that the model gains 2: a gap of 0.1 is 5 % of that, and half of a tenth."""
+    rows = DualRows(np.array([0, 1]), 2, np.array([5.0, 5.0]), share_of_gain=0.1)
+    attempts = Attempts(tol=0.1, max_iter=100)
+    assert not attempts.has_what_was_asked_for(rows)
+    values = np.zeros((2, 2))
+    found = DualSolution(8.0, 0.1, np.inf, 1, False, alpha=values, decision=values)
+    attempts.add(lambda **_: found.measured_by(rows, 0.1))
+    assert not attempts.best.converged
+    assert attempts.has_what_was_asked_for(rows)
+
+
+def test_nothing_is_tried_where_rounding_leaves_nothing():
+    attempts = Attempts(tol=1e-3, max_iter=100)
+    values = np.zeros((1, 1))
+    for hidden, goes_on in ((0.9 * FUTILE, True), (1.1 * FUTILE, False)):
+        found = DualSolution(
+            1.0, 1.0, 1.0, 1, False, alpha=values, decision=values, hidden_gap=hidden
+        )
+        assert attempts.add(lambda found=found, **_: found)
+        assert attempts.is_over is not goes_on
+    assert not attempts.add(ending_at(1e-9, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -9,6 +11,7 @@ from tests.support.calls import starts_of
 
 from musvm import UniversumSVC, UniversumSVCCV
 from musvm.dual.problem import DualProblem, DualRows
+from musvm.dual.solution import DualSolution
 from musvm.solvers import by_turns
 
 
@@ -264,3 +267,38 @@ def test_what_is_in_play_must_cost_less_than_all_rows_of_a_smooth_kernel():
     assert (few.last_pivot, full.last_pivot) == (0.0, 1.0)
     assert few.most_in_play() == few.work < by_turns.MOST_IN_PLAY
     assert full.most_in_play() == by_turns.MOST_IN_PLAY
+
+
+def test_after_interior_points_for_all_newton_steps_must_bring_a_smaller_gap():
+    few, cost = by_turns.InteriorCost(_of_few_columns()), by_turns.InteriorCost(_of_full_rank())
+    may_go_on = by_turns.patience_after_all(few, 1e-3)
+    most = max(few.work, by_turns.LAST_WORK)
+    assert may_go_on(most, np.inf)
+    assert may_go_on(10.0 * most, 1e-3)
+    assert not may_go_on(1.01 * most, 1.1e-3)
+    cost.factor = None
+    assert by_turns.patience_after_all(cost, 1e-3) is None, "nothing else is left"
+
+
+@pytest.mark.parametrize(("tol", "is_limited"), [(0.05, True), (0.01, False)])
+def test_newton_steps_do_the_usual_work_where_only_an_aim_is_missed(tol, is_limited, monkeypatch):
+    """A gap of 2 % of the gain, which is twice a hundredth of it."""
+    problem, told = _of_full_rank(), []
+    problem = replace(problem, rows=replace(problem.rows, share_of_gain=1e-2))
+
+    def solve(problem, *, may_go_on, **options):
+        told.append(may_go_on)
+
+    monkeypatch.setattr(by_turns, "solve", solve)
+    at_zero, values = problem.rows.primal_at_zero, np.zeros((problem.n_points, 2))
+    found = DualSolution(
+        0.5 * at_zero, 0.01 * at_zero, 2.0, 1, False, alpha=values, decision=values
+    )
+    attempts = by_turns.Attempts(tol=tol, max_iter=500)
+    attempts.add(lambda **_: found)
+    by_turns.finish(attempts, problem, {})
+    (may_go_on,) = told
+    assert (may_go_on is not None) == is_limited
+    if is_limited:
+        assert may_go_on(by_turns.MOST_WORK, 1.0)
+        assert not may_go_on(1.01 * by_turns.MOST_WORK, 0.0)

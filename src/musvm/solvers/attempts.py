@@ -1,9 +1,9 @@
 """Several ways to solve one problem, one after the other, within one number of rounds.
 
 Each goes on from the best alpha so far, or begins where it always does, and is left out once the
-tolerance is reached or all rounds are over. What is told of them counts the rounds of all. While no
-model is worth its gap, D alone tells which alpha is the best: of one with D all but at its optimum
-the gap may be a thousand times that of zero weights.
+tolerance is reached, all rounds are over or rounding leaves nothing. What is told of them counts
+the rounds of all. While no model is worth its gap, D alone tells which alpha is the best: of one
+with D all but at its optimum the gap may be a thousand times that of zero weights.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from musvm._input.tensors import FloatArray
+from musvm.dual.problem import DualRows
 from musvm.dual.solution import DualSolution
 
 # A relative gap of a model that may be no better than zero weights.
 WORTHLESS = 1.0
+# Where rounding hides so many times what a model is worth, no other way finds a better one.
+FUTILE = 1e3
 
 Callback = Callable[[int, float], None]
 """Called with the number of rounds done and the relative gap after each."""
@@ -55,13 +58,23 @@ class Attempts:
 
     @property
     def is_over(self) -> bool:
-        return self.has_begun and (self.best.converged or self.rounds_left < 1)
+        if not self.has_begun:
+            return False
+        best = self.best
+        return best.converged or self.rounds_left < 1 or best.hidden_gap >= FUTILE
 
     @property
     def is_within_reach(self) -> bool:
         """Whether it is not over, and rounding hides no gaps of the tolerance."""
         is_hidden = self.has_begun and self.best.hidden_gap > self._tol
         return not (self.is_over or is_hidden)
+
+    def has_what_was_asked_for(self, rows: DualRows) -> bool:
+        """Whether the best meets the tolerance relative to all of the gain, not a share of it."""
+        if not self.has_begun:
+            return False
+        of_all = replace(rows, share_of_gain=1.0)
+        return self.best.measured_by(of_all, self._tol).converged
 
     @property
     def rounds_left(self) -> int:

@@ -73,6 +73,8 @@ SAMPLED, LOW_RANK = 300, 0.3
 FACE_TOL = 1e-10
 # Rounds with the whole Gram matrix that go on from where rounding ended another path.
 LAST_ROUNDS = 50
+# What Newton steps may cost after all others, at least: a second or so.
+LAST_WORK = 2e9
 
 
 def solve_with_gram(
@@ -118,8 +120,10 @@ def solve_with_gram(
             else:
                 as_far = FACE_TOL if patient else np.inf
                 add_interior_and_finish(attempts, problem, Z, some, order, as_far)
-    if attempts.is_within_reach:
-        attempts.add(solve, problem, **order)
+    if attempts.is_within_reach and not attempts.has_what_was_asked_for(problem.rows):
+        gap_so_far = attempts.best.relative_gap if attempts.has_begun else np.inf
+        after_all = patience_after_all(cost, gap_so_far)
+        attempts.add(solve, problem, may_go_on=after_all, **order)
     return attempts.best
 
 
@@ -239,6 +243,18 @@ def patience_for(
     return may_go_on
 
 
+def patience_after_all(cost: InteriorCost, gap_so_far: float) -> Patience | None:
+    """Whether Newton steps may go on after interior points for all rows that did not get there.
+
+    As long as they bring a smaller gap than these did, or for as much work; always where there was
+    too much for these.
+    """
+    if not cost.may_take_all:
+        return None
+    most_work = max(cost.work, LAST_WORK)
+    return lambda work, gap: work <= most_work or gap <= gap_so_far
+
+
 def _add_interior_points(
     attempts: Attempts, cost: InteriorCost, team: Workers, order: dict[str, Any]
 ) -> None:
@@ -308,9 +324,15 @@ def add_interior_and_finish(
 
 
 def finish(attempts: Attempts, problem: DualProblem, order: dict[str, Any]) -> None:
-    """Newton steps where rounding ended interior points, for some rounds."""
-    hidden = attempts.best.hidden_gap
-    attempts.add(solve, problem, at_most=LAST_ROUNDS, known_hidden=hidden, **order)
+    """Newton steps where rounding ended interior points, for some rounds.
+
+    For as much work as is usual where only what is aimed at is missed.
+    """
+    is_enough = attempts.has_what_was_asked_for(problem.rows)
+    attempts.add(
+        solve, problem, at_most=LAST_ROUNDS, known_hidden=attempts.best.hidden_gap,
+        may_go_on=at_most(MOST_WORK) if is_enough else None, **order,
+    )  # fmt: skip
 
 
 def most_columns(n_points: int, n_classes: int) -> int:

@@ -55,7 +55,7 @@ from musvm.dual._faces import project_rows
 from musvm.dual.problem import DualProblem, DualRows, relative_gap
 from musvm.dual.solution import DualSolution, hidden_gap, rounding_of_gap
 from musvm.kernels import Kernel, Submatrix, require_finite, warn_if_indefinite
-from musvm.solvers.attempts import Attempts, counted_from, joined
+from musvm.solvers.attempts import FUTILE, Attempts, counted_from, joined
 from musvm.solvers.backends.contract import Backend, Field
 from musvm.solvers.backends.host import HostField, KernelRows
 from musvm.solvers.by_turns import (
@@ -251,7 +251,7 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
     aimed = solve_points(keen, tol=tol, **options)
     # What rounding hides of a share of the gain is at least so much of the whole.
     solution = problem.judged(replace(aimed, hidden_gap=share * aimed.hidden_gap), tol)
-    if solution.relative_gap > tol:
+    if solution.relative_gap > tol and solution.hidden_gap < FUTILE:
         solution = _once_more(problem, solution, tol, tol, options)
     aim = tol
     for _ in range(MOST_DOUBTS):
