@@ -291,3 +291,18 @@ def test_a_gap_that_rounding_leaves_in_doubt_is_made_smaller(monkeypatch):
     clf = UniversumSVC().fit(X, y)
     assert clf.converged_
     assert tolerances == [1e-4, 0.5e-4]
+
+
+def test_auto_does_not_fall_behind_interior_points_that_rounding_ended():
+    """Points alike with different labels, an offset of 100 and C = 1e6: neither gets to `tol`."""
+    r = np.random.default_rng(1)
+    X, y = r.normal(size=(66, 50)), np.arange(66) % 15
+    X[:, 0], X[:20] = 100.0, X[20:40]
+    weights = r.choice([1e-3, 1.0, 50.0], 66)
+    objectives = {}
+    for solver in ("auto", "interior"):
+        model = UniversumSVC(1e6, kernel="linear", solver=solver)
+        with pytest.warns(ConvergenceWarning):
+            objectives[solver] = model.fit(X, y, sample_weight=weights).objective_
+    # Both know the optimum to some ten-thousandths; zero weights are three times above it.
+    assert objectives["auto"] <= 1.01 * objectives["interior"]
