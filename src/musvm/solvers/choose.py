@@ -103,7 +103,7 @@ GROWING = 100_000
 # What fits aim at, as a share of the gain over the model that knows nothing. Where descent is quick
 # weights are small and leads are too: less costs some thousandths of a second, and descent on few
 # columns goes further by itself.
-# Other kernels of many points aim for a part of that: at AIM two of 450 fits missed 0.12 % of labels.
+# Other kernels of many points aim for a part of it: at AIM two of 450 fits missed 0.12 % of labels.
 AIM, EASY_AIM, EASY_KERNEL_AIM, FURTHER = 0.1, 0.01, 0.03, 0.1
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt; how often
 # an ever smaller one is tried for.
