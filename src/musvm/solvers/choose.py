@@ -266,7 +266,7 @@ def solve_beyond_doubt(problem: PointProblem, *, tol: float, **options: Any) -> 
 
 def _share_to_aim_at(problem: PointProblem) -> float:
     is_linear = problem.kernel.name == "linear"
-    # Of fewer points Newton steps of other kernels go further by themselves.
+    # Of fewer points no fit of the convergence sample missed so many labels at AIM.
     if problem.diagonal is None or not (is_linear or len(problem.rows) >= TRIAL_POINTS):
         return AIM
     if not is_easy(problem.dual, problem.diagonal):
