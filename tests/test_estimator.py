@@ -424,7 +424,7 @@ def test_verbose_prints_one_line(capsys):
 
 
 def test_unfinished_fit_warns_with_the_gap_and_what_to_do():
-    clf = UniversumSVC(C=100, tol=1e-12, max_iter=1)
+    clf = UniversumSVC(C=50, tol=1e-12, max_iter=1)
     with pytest.warns(ConvergenceWarning) as record:
         clf.fit(X, Y, universum=U)
     assert len(record) == 1

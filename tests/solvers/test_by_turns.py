@@ -78,7 +78,7 @@ def test_where_rounding_ends_interior_points_others_in_alpha_go_on(monkeypatch):
     solver = by_turns.solve_interior
 
     def ended_early(*args, max_iter, **kwargs):
-        return solver(*args, max_iter=12, **kwargs)
+        return solver(*args, max_iter=9, **kwargs)
 
     monkeypatch.setattr(by_turns, "solve_interior", ended_early)
     monkeypatch.setattr(by_turns, "LAST_ROUNDS", 1)

@@ -84,3 +84,21 @@ def test_moves_go_further_from_the_second_look_on():
             kind = {"y": int(rows.y[i])} if i < rows.n_train else {"delta": 0.0, "is_max": False}
             alpha[:, i] = solve_block(b, q, rows.caps[i], **kind)
         np.testing.assert_allclose(after_looks(problem, n_looks), alpha, atol=1e-9 * alpha.max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("most_looks", [20, 60, 200])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_decision_values_of_rows_that_were_left_out_are_made_up_for(dtype, most_looks, delta):
+    """Few rows need most of the moves here; wherever these end, F is alpha K for all rows."""
+    problem = smooth_problem(0, delta, 1.0, n=300, m=100)
+    rows, M = problem.rows, problem.n_points
+    gram = problem.gram.astype(dtype)
+    alpha, F = np.zeros((rows.n_classes, M)), np.zeros((rows.n_classes, M), dtype=dtype)
+    moves = descend(
+        gram, alpha, F, rows.y, rows.caps, rows.delta, rows.is_max, gram.diagonal().astype(float),
+        np.random.RandomState(0).permutation(M), 1e-2, most_looks * M,
+    )  # fmt: skip
+    assert (moves >= most_looks * M) == (most_looks < 200)
+    rounding = 1e3 * np.finfo(dtype).eps * np.abs(alpha).sum(axis=1).max()
+    np.testing.assert_allclose(F, alpha @ gram.astype(float), rtol=0, atol=rounding)

@@ -12,11 +12,17 @@ MOST_SWEEPS = 10_000
 
 
 def smooth_problem(
-    seed: int, delta: float, C: float, L: int = 4, gamma: float = 0.1, loss: str = "sum"
+    seed: int,
+    delta: float,
+    C: float,
+    L: int = 4,
+    gamma: float = 0.1,
+    loss: str = "sum",
+    n: int = 60,
+    m: int = 25,
 ) -> DualProblem:
     """Classes that overlap, a smooth RBF kernel and a large C: Newton steps on faces crawl here."""
     rng = np.random.default_rng(seed)
-    n, m = 60, 25
     y = np.concatenate([np.arange(L), rng.integers(0, L, n - L)])
     X = np.vstack([rng.normal(size=(n, 3)) + y[:, None] % 3, rng.normal(size=(m, 3)) + 1.0])
     distances = np.square(X[:, None] - X[None]).sum(axis=2)

@@ -21,6 +21,15 @@ cdef double universum_violation(
     double tiny
 ) noexcept nogil
 
+cdef inline double larger(double a, double b) noexcept nogil:
+    """One instruction, where fmax of the library is a call."""
+    return a if a > b else b
+
+
+cdef inline double smaller(double a, double b) noexcept nogil:
+    return a if a < b else b
+
+
 cdef double at_bound(double cap, double largest) noexcept nogil
 
 cdef double largest_entry(const double* a, Py_ssize_t n) noexcept nogil

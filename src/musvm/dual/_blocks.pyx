@@ -22,7 +22,7 @@ function is neither convex nor concave a bracket guards it. Bounds are met exact
 caller can tell a label at a bound from one near it.
 """
 
-from libc.math cimport INFINITY, fabs, fmax, fmin
+from libc.math cimport INFINITY, fabs
 
 # Newton on L pieces takes a handful of steps; in the worst case the bracket halves, and 200
 # halvings exhaust the doubles between any two ends.
@@ -34,14 +34,14 @@ cdef double AT_BOUND = 1e-12
 
 cdef double at_bound(double cap, double largest) noexcept nogil:
     """How close to a bound counts as being there: `at_bound` of `problem.py`, for one row."""
-    return AT_BOUND * fmin(cap, largest)
+    return AT_BOUND * smaller(cap, largest)
 
 
 cdef double largest_entry(const double* a, Py_ssize_t n) noexcept nogil:
     cdef double largest = 0.0
     cdef Py_ssize_t l
     for l in range(n):
-        largest = fmax(largest, fabs(a[l]))
+        largest = larger(largest, fabs(a[l]))
     return largest
 
 
@@ -57,7 +57,7 @@ cdef void simplex(
     cdef double top = -INFINITY, threshold = -q * cap if q * cap > 0.0 else -INFINITY, previous, s
     cdef Py_ssize_t l, count
     for l in range(L):
-        top = fmax(top, sign * v[l])
+        top = larger(top, sign * v[l])
     for l in range(L):
         mass[l] = sign * v[l] - top
     while True:
@@ -68,12 +68,12 @@ cdef void simplex(
             if mass[l] > previous:
                 s += mass[l]
                 count += 1
-        threshold = fmin((s - q * cap) / count, 0.0)
+        threshold = smaller((s - q * cap) / count, 0.0)
         if threshold <= previous:
             break
     s = 0.0
     for l in range(L):
-        mass[l] = fmax(mass[l] - previous, 0.0)
+        mass[l] = larger(mass[l] - previous, 0.0)
         s += mass[l]
     for l in range(L):
         # s is 0 only if q cap vanishes next to 1e-308: any point of the simplex will do.
@@ -89,32 +89,36 @@ cdef void absorb_rounding(double* a, Py_ssize_t L) noexcept nogil:
         if a[l] < a[lowest]:
             lowest = l
     if a[lowest] < 0.0:
-        a[lowest] = fmin(a[lowest] - s, 0.0)
+        a[lowest] = smaller(a[lowest] - s, 0.0)
 
 
 cdef void training_block(
     double* b, Py_ssize_t L, Py_ssize_t y, double q, double cap, double* a
 ) noexcept nogil:
     # Without the cap on the own label: lambda = b_y + rise, with b_y less 1, and the rise solves
-    # rise = sum_l max(b_l - b_y - rise, 0). Newton from 0 goes up, piece by piece. Differences
-    # keep the digits that a huge cap would swallow.
+    # rise = sum_l max(b_l - b_y - rise, 0). Newton from 0 goes up, piece by piece; what it left
+    # behind takes no part any more. Differences keep the digits that a huge cap would swallow.
     cdef double own = b[y] - 1.0, rise = 0.0, excess, s
-    cdef Py_ssize_t l, count
+    cdef Py_ssize_t l, n = 0, n_before = -1
     # The own label never takes part; without a branch for it, or for the others, which no
     # processor could guess.
     b[y] = -INFINITY
-    while True:
+    for l in range(L):
+        a[n] = excess = b[l] - own
+        n += excess > 0.0
+    while 0 < n != n_before:
         s = 0.0
-        count = 1
-        for l in range(L):
-            excess = b[l] - own
-            s += excess if excess > rise else 0.0
-            count += excess > rise
-        if s / count <= rise:
-            break
-        rise = s / count
+        for l in range(n):
+            s += a[l]
+        if s / (n + 1) > rise:
+            rise = s / (n + 1)
         if rise > q * cap:
             break
+        n_before = n
+        n = 0
+        for l in range(n_before):
+            a[n] = excess = a[l]
+            n += excess > rise
     if rise > q * cap:
         # The own label is at its cap, and the others share it out.
         simplex(b, L, 1.0, q, cap, a)
@@ -123,18 +127,18 @@ cdef void training_block(
         a[y] = cap
         return
     s = 0.0
+    for l in range(n):
+        s += (a[l] - rise) / q
     for l in range(L):
-        excess = b[l] - own - rise
-        a[l] = -(excess / q) if excess > 0.0 else 0.0
-        s -= a[l]
-    a[y] = fmin(s, cap)
+        a[l] = 0.0 - larger(b[l] - own - rise, 0.0) / q
+    a[y] = smaller(s, cap)
 
 
 cdef inline double universum_label(double z, double q, double cap, double delta) noexcept nogil:
     if z < 0.0:
         return z / q
     if z > delta:
-        return fmin((z - delta) / q, cap)
+        return smaller((z - delta) / q, cap)
     return 0.0
 
 
@@ -147,15 +151,15 @@ cdef void universum_sum(
     cdef double top = b[0], spread = 0.0, low = 0.0, high, depth, h, slope, z, step
     cdef Py_ssize_t l, iteration, n_beyond = 0
     for l in range(1, L):
-        top = fmax(top, b[l])
+        top = larger(top, b[l])
     for l in range(L):
-        spread = fmax(spread, top - b[l])
+        spread = larger(spread, top - b[l])
         n_beyond += top - b[l] > delta
     if spread <= delta:
         for l in range(L):
             a[l] = 0.0
         return
-    high = fmin(spread, (L - 1) * q * cap)
+    high = smaller(spread, (L - 1) * q * cap)
     # Where caps are small, labels whose b is below the top by more than delta are at theirs.
     depth = n_beyond * q * cap if high < spread else 0.5 * high
     for iteration in range(MAX_NEWTON):
@@ -195,7 +199,7 @@ cdef void universum_block(
         return
     universum_sum(b, L, q, INFINITY, delta, a)
     for l in range(L):
-        positive += fmax(a[l], 0.0)
+        positive += larger(a[l], 0.0)
     if positive <= cap:
         return
     simplex(b, L, -1.0, q, cap, a)
@@ -212,8 +216,8 @@ cdef void box_block(
     cdef double low = INFINITY, high = -INFINITY, lam = 0.0, h, slope, step
     cdef Py_ssize_t l, iteration
     for l in range(k):
-        low = fmin(low, lower[l] - target[l])
-        high = fmax(high, upper[l] - target[l])
+        low = smaller(low, lower[l] - target[l])
+        high = larger(high, upper[l] - target[l])
     for iteration in range(MAX_NEWTON):
         h = -total
         slope = 0.0
@@ -235,28 +239,35 @@ cdef void box_block(
         step = lam - h / slope if slope > 0.0 else INFINITY
         if not (low < step < high):
             step = 0.5 * (low + high)
-        if step == lam or high - low <= 4e-16 * fmax(fabs(low), fabs(high)):
+        if step == lam or high - low <= 4e-16 * larger(fabs(low), fabs(high)):
             return
         lam = step
+
+
+cdef inline void extremes(
+    const double* f, const double* a, Py_ssize_t start, Py_ssize_t stop, double below,
+    double* highest, double* lowest
+) noexcept nogil:
+    """The highest f, and the lowest of those labels whose a is below something."""
+    cdef double high = highest[0], low = lowest[0]
+    cdef Py_ssize_t l
+    for l in range(start, stop):
+        high = larger(high, f[l])
+        low = smaller(low, f[l] if a[l] < below else INFINITY)
+    highest[0] = high
+    lowest[0] = low
 
 
 cdef double training_violation(
     const double* f, const double* a, Py_ssize_t L, Py_ssize_t y, double cap, double tiny
 ) noexcept nogil:
-    # Any label can fall; one can rise that is below its bound.
-    cdef double highest = -INFINITY, lowest = INFINITY, slope, room
-    cdef Py_ssize_t l
-    for l in range(L):
-        slope = f[l]
-        room = -a[l]
-        if l == y:
-            slope -= 1.0
-            room += cap
-        if slope > highest:
-            highest = slope
-        if slope < lowest and room > tiny:
-            lowest = slope
-    return fmax(highest - lowest, 0.0)
+    # Any label can fall; one can rise that is below its bound, as all are but those at 0.
+    cdef double highest = f[y] - 1.0, lowest = INFINITY
+    if cap - a[y] > tiny:
+        lowest = highest
+    extremes(f, a, 0, y, -tiny, &highest, &lowest)
+    extremes(f, a, y + 1, L, -tiny, &highest, &lowest)
+    return larger(highest - lowest, 0.0)
 
 
 cdef double free_violation(
@@ -273,7 +284,7 @@ cdef double free_violation(
             slope = f[l] + delta if a[l] >= -tiny else f[l]
             if slope < lowest:
                 lowest = slope
-    return fmax(highest - lowest, 0.0)
+    return larger(highest - lowest, 0.0)
 
 
 cdef double full_violation(
@@ -286,16 +297,16 @@ cdef double full_violation(
     cdef Py_ssize_t l
     for l in range(L):
         if a[l] > tiny:
-            top_positive = fmax(top_positive, f[l])
+            top_positive = larger(top_positive, f[l])
         else:
-            top_not_positive = fmax(top_not_positive, f[l])
+            top_not_positive = larger(top_not_positive, f[l])
         if a[l] < -tiny:
-            low_negative = fmin(low_negative, f[l])
+            low_negative = smaller(low_negative, f[l])
         else:
-            low_not_negative = fmin(low_not_negative, f[l])
-    return fmax(
-        fmax(top_positive + delta - low_negative, top_positive - low_not_negative),
-        fmax(top_not_positive - low_negative, 0.0),
+            low_not_negative = smaller(low_not_negative, f[l])
+    return larger(
+        larger(top_positive + delta - low_negative, top_positive - low_not_negative),
+        larger(top_not_positive - low_negative, 0.0),
     )
 
 

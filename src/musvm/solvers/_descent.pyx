@@ -3,7 +3,12 @@
 `descend` minimises one row of the dual at a time in closed form (`_blocks.pyx`) and keeps
 F = alpha K up to date, but only rows that violate the optimality conditions by more than a
 threshold: looking at a row costs L operations, moving it costs a kernel row for each label that
-moved. Rows that are satisfied are not looked at again until all others are too.
+moved. Rows that are satisfied are not looked at again until all others are too, and these go on
+until they violate by a part of the threshold: what moves next would make them violate again.
+
+Nor is F of rows that are not looked at needed before that. Once updates of it have cost as much as
+it does, what is still active is copied, K and F, and moves go on there; then F of all rows is made
+up for, by one update of each label that changed.
 
 Once every row was looked at, moves go further than to the minimum of their block
 (over-relaxation): where rows are correlated, those that follow want more of the same. With a
@@ -16,17 +21,23 @@ rounding. alpha is always in doubles.
 """
 
 from cython cimport floating
-from libc.math cimport fabs, fmax
+from libc.math cimport fabs
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from scipy.linalg.cython_blas cimport daxpy, saxpy
 
-from musvm.dual._blocks cimport largest_entry, row_block, row_violation
+from musvm.dual._blocks cimport larger, largest_entry, row_block, row_violation
 from musvm.solvers._signals cimport after_a_look
 
 # r: moves are a tenth to two fifths fewer than with 1, wherever they are many.
 cdef double RELAXATION = 1.4
+# Violations that moves leave of rows that they return to, as a share of the threshold: with 1 they
+# come back to all rows twice as often.
+cdef double SETTLED = 0.5
+# Copying an entry of K takes as long as so many of an update, or less; no copy is larger than this
+# share of the columns.
+cdef double COPY = 10.0, LARGEST_COPY = 0.7
 
 
 cdef inline void add_multiple(int n, double factor, const floating* x, floating* y) noexcept nogil:
@@ -37,6 +48,43 @@ cdef inline void add_multiple(int n, double factor, const floating* x, floating*
     else:
         single = <float>factor
         saxpy(&n, &single, <float*>x, &one, y, &one)
+
+
+cdef void take_square(
+    const floating* K, Py_ssize_t w, const Py_ssize_t* rows, Py_ssize_t n, floating* square
+) noexcept nogil:
+    """The entries of K, (w, w), between some rows."""
+    cdef Py_ssize_t i, j
+    cdef const floating* row
+    for i in range(n):
+        row = K + rows[i] * w
+        for j in range(n):
+            square[i * n + j] = row[rows[j]]
+
+
+cdef void take_columns(
+    const floating* values, Py_ssize_t n, const Py_ssize_t* places, Py_ssize_t n_taken,
+    Py_ssize_t L, floating* taken
+) noexcept nogil:
+    """Some columns of values, (L, n); where these are, if places ascend."""
+    cdef Py_ssize_t j, l
+    for l in range(L):
+        for j in range(n_taken):
+            taken[l * n_taken + j] = values[l * n + places[j]]
+
+
+cdef void make_up(
+    const floating* K, Py_ssize_t w, const Py_ssize_t* rows, Py_ssize_t n, Py_ssize_t L,
+    const double* alpha, const double* before, floating* F
+) noexcept nogil:
+    """Add to F, (L, w), what alpha of some rows has changed by since it was `before`, (L, n)."""
+    cdef Py_ssize_t j, l
+    cdef double change
+    for j in range(n):
+        for l in range(L):
+            change = alpha[l * w + rows[j]] - before[l * n + j]
+            if change != 0.0:
+                add_multiple(<int>w, change, K + rows[j] * w, F + l * w)
 
 
 def descend(
@@ -58,34 +106,49 @@ def descend(
     how often a row moved. An interrupt ends it with an exception.
     """
     cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
-    cdef Py_ssize_t i, k, l, n_active = w, n_left, moves = 0, operations = 0
+    cdef Py_ssize_t i, j, k, l, n_active = w, n_left, moves = 0, operations = 0
     cdef bint all_rows = True
-    cdef double q, change, relaxation = 1.0
+    cdef double q, change, largest, relaxation = 1.0, enough = threshold
+    if w == 0:
+        return 0
+    # Moves update n columns of F: all, or a copy of those of `rows`; `active` are places in these.
+    cdef const floating* K = &gram[0, 0]
+    cdef floating* values = &F[0, 0]
+    cdef Py_ssize_t n = w
+    # What updates of columns that are not active cost since the last copy, or all of these.
+    cdef double updates, wasted = 0.0
+    # The first to be copied, of which later copies are parts: their rows, and alpha before.
+    cdef Py_ssize_t n_first = 0, room = 0
+    cdef double* before = NULL
+    cdef floating* square = NULL
+    cdef floating* columns = NULL
     cdef double* f = <double*>malloc(5 * L * sizeof(double))
-    cdef Py_ssize_t* active = <Py_ssize_t*>malloc(w * sizeof(Py_ssize_t))
-    if f == NULL or active == NULL:
-        free(f)
-        free(active)
-        raise MemoryError()
+    cdef Py_ssize_t* rows = <Py_ssize_t*>malloc(3 * w * sizeof(Py_ssize_t))
     cdef double* old = f + L
     cdef double* a = f + 2 * L
     cdef double* b = f + 3 * L
-    cdef double largest
-    for k in range(w):
-        active[k] = order[k]
+    cdef Py_ssize_t* active = rows + w
+    cdef Py_ssize_t* first = rows + 2 * w
     try:
+        if f == NULL or rows == NULL:
+            raise MemoryError()
         with nogil:
-            largest = largest_entry(&alpha[0, 0], L * w) if w else 0.0
+            for k in range(w):
+                rows[k] = k
+                active[k] = order[k]
+            largest = largest_entry(&alpha[0, 0], L * w)
             while n_active and moves < max_moves:
                 n_left = 0
+                updates = 0.0
                 for k in range(n_active):
-                    i = active[k]
+                    j = active[k]
+                    i = rows[j]
                     for l in range(L):
-                        f[l] = F[l, i]
+                        f[l] = values[l * n + j]
                         old[l] = alpha[l, i]
-                    if row_violation(f, old, L, i, y, caps[i], delta, is_max, largest) <= threshold:
+                    if row_violation(f, old, L, i, y, caps[i], delta, is_max, largest) <= enough:
                         continue
-                    active[n_left] = i
+                    active[n_left] = j
                     n_left += 1
                     q = curvature[i] / relaxation
                     for l in range(L):
@@ -97,24 +160,55 @@ def descend(
                         change = a[l] - old[l]
                         if change != 0.0:
                             alpha[l, i] = a[l]
-                            largest = fmax(largest, fabs(a[l]))
-                            add_multiple(<int>w, change, &gram[i, 0], &F[l, 0])
-                            operations += w
+                            largest = larger(largest, fabs(a[l]))
+                            add_multiple(<int>n, change, K + j * n, values + l * n)
+                            updates += n
+                            operations += n
                     operations = after_a_look(operations)
                 relaxation = RELAXATION
-                if n_left:
-                    n_active = n_left
-                    all_rows = False
-                elif all_rows:
-                    n_active = 0
-                else:
-                    n_active = w
-                    all_rows = True
+                n_active = n_left
+                if n_left == 0 and not all_rows:
+                    if n < w:
+                        make_up(&gram[0, 0], w, first, n_first, L, &alpha[0, 0], before, &F[0, 0])
+                        K, values, n = &gram[0, 0], &F[0, 0], w
                     for k in range(w):
+                        rows[k] = k
                         active[k] = order[k]
+                    n_active = w
+                    all_rows, enough, wasted = True, threshold, 0.0
+                    continue
+                all_rows, enough = False, SETTLED * threshold
+                wasted += updates * (n - n_left) / n
+                if n_left > LARGEST_COPY * n or wasted < COPY * n_left * n_left:
+                    continue
+                wasted = 0.0
+                if n == w:
+                    if square == NULL:
+                        room = <Py_ssize_t>(LARGEST_COPY * w)
+                        before = <double*>malloc(L * room * sizeof(double))
+                        columns = <floating*>malloc(L * room * sizeof(floating))
+                        square = <floating*>malloc(room * room * sizeof(floating))
+                        if before == NULL or columns == NULL or square == NULL:
+                            with gil:
+                                raise MemoryError()
+                    n_first = n_left
+                    for k in range(n_left):
+                        first[k] = active[k]
+                    take_columns(&alpha[0, 0], w, first, n_first, L, before)
+                take_columns(values, n, active, n_left, L, columns)
+                for k in range(n_left):
+                    rows[k] = rows[active[k]] if n < w else first[k]
+                    active[k] = k
+                take_square(&gram[0, 0], w, rows, n_left, square)
+                K, values, n = square, columns, n_left
+            if n < w:
+                make_up(&gram[0, 0], w, first, n_first, L, &alpha[0, 0], before, &F[0, 0])
     finally:
         free(f)
-        free(active)
+        free(rows)
+        free(before)
+        free(columns)
+        free(square)
     return moves
 
 
@@ -186,7 +280,7 @@ def largest_violation(
             for l in range(L):
                 f[l] = F[l, i]
                 a[l] = alpha[l, i]
-            worst = fmax(worst, row_violation(f, a, L, i, y, caps[i], delta, is_max, largest))
+            worst = larger(worst, row_violation(f, a, L, i, y, caps[i], delta, is_max, largest))
     free(f)
     return worst
 

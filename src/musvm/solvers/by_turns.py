@@ -59,7 +59,7 @@ WELL_CONDITIONED, SMOOTH = (1e-3, 5e-4), 1e-7
 # left is no more than CLOSE, or the matrix well conditioned: of 100 such fits among the cases of
 # `benchmarks/convergence.py` no other was solved by them. They get that of so many factors
 # where the gap is above FAR.
-CLOSE, FAR, MOST_FACTORS = 2e-3, 0.3, 10
+CLOSE, FAR, MOST_FACTORS = 2e-3, 0.5, 10
 # Then it is the turn of interior points, for what is in play where all rows would cost more than
 # this; for all rows where that does not get there for as much work, up to so many equations. With
 # more there is nothing but what is in play, for so much.

@@ -40,7 +40,7 @@ FIRST_SWEEPS, FIRST_SWEEPS_PER_CLASS, MORE_CHANCES = 30, 5, 3
 # Descent does about this many operations fewer per second than BLAS-3 does.
 DESCENT_SLOWDOWN = 2.5
 # Violations that a stage of descent leaves, relative to the worst it found.
-LOOSENESS = 0.1
+LOOSENESS = 0.3
 # A variable blocks a step if it meets its bound in this first part of it; how often such variables
 # are put on their bounds.
 BLOCKING_PART, MAX_SNAPS = 0.2, 1
