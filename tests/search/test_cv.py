@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer, make_scorer, matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
@@ -1142,3 +1143,23 @@ def test_split_without_a_class_is_refused():
     splits = [(np.flatnonzero(Y != 2), np.flatnonzero(Y == 2))]
     with pytest.raises(ValueError, match=r"no training points of class\(es\) \[2\]"):
         make_search(criterion=splits).fit(X, Y)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 9])
+def test_estimates_are_those_of_the_optimum_whatever_the_tolerance(seed):
+    """Left-out margins depend on which variables are free, and a small gap leaves others so."""
+    rng = np.random.RandomState(seed)
+    X, y = load_digits(return_X_y=True)
+    classes = rng.choice(10, 4, replace=False)
+    members = [rng.choice(np.flatnonzero(y == c), 10, replace=False) for c in classes]
+    others = rng.choice(np.flatnonzero(~np.isin(y, classes)), 200, replace=False)
+    train = np.concatenate(members)
+    softly = [
+        UniversumSVCCV(
+            [1e-4, 1e-3], deltas=[0, 0.1], kernel="linear", universum_weights=[0.1], tol=tol
+        )
+        .fit(X[train], y[train], universum=X[others])
+        .cv_results_["mean_test_soft_error"]
+        for tol in (1e-4, 1e-9)
+    ]
+    np.testing.assert_allclose(softly[0], softly[1], rtol=0, atol=1e-5)

@@ -32,7 +32,7 @@ from musvm.search.pool import Pool
 from musvm.search.rule import soft_errors
 
 # Part of every key: cells of other versions are computed again.
-FORMAT = f"musvm {version('musvm')}, cells 3"
+FORMAT = f"musvm {version('musvm')}, cells 4"
 
 
 @dataclass(frozen=True)
