@@ -144,7 +144,7 @@ def plot_signs(report: Report, table: Table) -> None:
         axes.bar(x + 0.27 * (k - 1), [row[column] for row in table.rows], 0.25, label=name)
     axes.set(yscale="log", ylabel="seconds", title=table.title)
     axes.set_xticks(x, labels)
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=3)
     report.picture(figure, "times")
 
 

@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from musvm.solvers._descent import descend
+from musvm.solvers._descent import descend, largest_violation, violations
 
 from compiled import solve_block
 from musvm.dual.problem import dual_objective
@@ -14,6 +14,8 @@ from smooth import smooth_problem
 
 # How much further than to the minimum of a block moves go from the second look on.
 FURTHER = 1.4
+# What a row that is returned to comes down to, as a share of the threshold.
+SETTLED = 0.5
 
 
 class InterruptError(Exception):
@@ -102,3 +104,50 @@ def test_decision_values_of_rows_that_were_left_out_are_made_up_for(dtype, most_
     assert (moves >= most_looks * M) == (most_looks < 200)
     rounding = 1e3 * np.finfo(dtype).eps * np.abs(alpha).sum(axis=1).max()
     np.testing.assert_allclose(F, alpha @ gram.astype(float), rtol=0, atol=rounding)
+
+
+def without_copies(problem, order, threshold, max_moves):
+    """Class-major alpha, and the number of moves: `descend` as a loop over rows."""
+    rows, gram = problem.rows, problem.gram
+    alpha, F = np.zeros((rows.n_classes, problem.n_points)), np.zeros((rows.n_classes, len(gram)))
+    found, moves, further, all_rows, active = np.zeros(1), 0, 1.0, True, order
+    while True:
+        left = []
+        for i in active:
+            own = rows.y[i : i + 1]
+            violations(
+                alpha[:, [i]].T.copy(), F[:, [i]].T.copy(), own, rows.caps[i : i + 1], rows.delta,
+                rows.is_max, found,
+            )  # fmt: skip
+            if found[0] <= (threshold if all_rows else SETTLED * threshold):
+                continue
+            left.append(i)
+            q, kind = gram[i, i] / further, {"delta": rows.delta, "is_max": rows.is_max}
+            kind |= {"y": int(own[0])} if len(own) else {}
+            change = solve_block(F[:, i] - q * alpha[:, i], q, rows.caps[i], **kind) - alpha[:, i]
+            alpha[:, i] += change
+            F += change[:, None] * gram[i]
+        moves, further = moves + len(left), FURTHER
+        if moves >= max_moves or (all_rows and not left):
+            return alpha, moves
+        active, all_rows = (left, False) if left else (order, True)
+
+
+@pytest.mark.parametrize("loss", ["sum", "max"])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("most_moves", [2_500, 6_000, 10**6])
+def test_moves_on_copies_of_active_rows_are_those_on_all_rows(loss, delta, most_moves):
+    """The first limit ends the moves on a copy, the last one lets them end by the threshold."""
+    problem = smooth_problem(0, delta, 1.0, loss=loss, n=150, m=50)
+    rows, M = problem.rows, problem.n_points
+    order = np.random.RandomState(0).permutation(M)
+    alpha, F = np.zeros((rows.n_classes, M)), np.zeros((rows.n_classes, M))
+    kind = rows.y, rows.caps, rows.delta, rows.is_max
+    moves = descend(
+        problem.gram, alpha, F, *kind, problem.gram.diagonal().copy(), order, 1e-2, most_moves
+    )
+    expected, n_expected = without_copies(problem, order, 1e-2, most_moves)
+    assert moves == n_expected
+    np.testing.assert_allclose(alpha, expected, atol=1e-9 * expected.max())
+    if moves < most_moves:
+        assert largest_violation(alpha, F, *kind) <= 1e-2

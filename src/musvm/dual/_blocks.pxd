@@ -21,12 +21,14 @@ cdef double universum_violation(
     double tiny
 ) noexcept nogil
 
+
 cdef inline double larger(double a, double b) noexcept nogil:
-    """One instruction, where fmax of the library is a call."""
+    """b if a is not a number. One instruction, where fmax of the library is a call."""
     return a if a > b else b
 
 
 cdef inline double smaller(double a, double b) noexcept nogil:
+    """b if a is not a number."""
     return a if a < b else b
 
 

@@ -41,7 +41,7 @@ cdef double largest_entry(const double* a, Py_ssize_t n) noexcept nogil:
     cdef double largest = 0.0
     cdef Py_ssize_t l
     for l in range(n):
-        largest = larger(largest, fabs(a[l]))
+        largest = larger(fabs(a[l]), largest)
     return largest
 
 
@@ -57,7 +57,7 @@ cdef void simplex(
     cdef double top = -INFINITY, threshold = -q * cap if q * cap > 0.0 else -INFINITY, previous, s
     cdef Py_ssize_t l, count
     for l in range(L):
-        top = larger(top, sign * v[l])
+        top = larger(sign * v[l], top)
     for l in range(L):
         mass[l] = sign * v[l] - top
     while True:
@@ -151,9 +151,9 @@ cdef void universum_sum(
     cdef double top = b[0], spread = 0.0, low = 0.0, high, depth, h, slope, z, step
     cdef Py_ssize_t l, iteration, n_beyond = 0
     for l in range(1, L):
-        top = larger(top, b[l])
+        top = larger(b[l], top)
     for l in range(L):
-        spread = larger(spread, top - b[l])
+        spread = larger(top - b[l], spread)
         n_beyond += top - b[l] > delta
     if spread <= delta:
         for l in range(L):
@@ -216,8 +216,8 @@ cdef void box_block(
     cdef double low = INFINITY, high = -INFINITY, lam = 0.0, h, slope, step
     cdef Py_ssize_t l, iteration
     for l in range(k):
-        low = smaller(low, lower[l] - target[l])
-        high = larger(high, upper[l] - target[l])
+        low = smaller(lower[l] - target[l], low)
+        high = larger(upper[l] - target[l], high)
     for iteration in range(MAX_NEWTON):
         h = -total
         slope = 0.0
@@ -248,12 +248,12 @@ cdef inline void extremes(
     const double* f, const double* a, Py_ssize_t start, Py_ssize_t stop, double below,
     double* highest, double* lowest
 ) noexcept nogil:
-    """The highest f, and the lowest of those labels whose a is below something."""
+    """Raise `highest` to the highest f, lower `lowest` to the lowest where a < `below`."""
     cdef double high = highest[0], low = lowest[0]
     cdef Py_ssize_t l
     for l in range(start, stop):
-        high = larger(high, f[l])
-        low = smaller(low, f[l] if a[l] < below else INFINITY)
+        high = larger(f[l], high)
+        low = smaller(f[l] if a[l] < below else INFINITY, low)
     highest[0] = high
     lowest[0] = low
 
@@ -297,13 +297,13 @@ cdef double full_violation(
     cdef Py_ssize_t l
     for l in range(L):
         if a[l] > tiny:
-            top_positive = larger(top_positive, f[l])
+            top_positive = larger(f[l], top_positive)
         else:
-            top_not_positive = larger(top_not_positive, f[l])
+            top_not_positive = larger(f[l], top_not_positive)
         if a[l] < -tiny:
-            low_negative = smaller(low_negative, f[l])
+            low_negative = smaller(f[l], low_negative)
         else:
-            low_not_negative = smaller(low_not_negative, f[l])
+            low_not_negative = smaller(f[l], low_not_negative)
     return larger(
         larger(top_positive + delta - low_negative, top_positive - low_not_negative),
         larger(top_not_positive - low_negative, 0.0),

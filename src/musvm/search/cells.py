@@ -35,8 +35,9 @@ STRIP_ENTRIES = 2**22
 # What leave-one-out aims at, as a share of the gain: free variables must be those of the optimum.
 # Folds aim at what fits do. Of 30 linear searches over 40 digits 3 % of the cells had another
 # estimate than at a tolerance of 1e-8 with 1, and 2 searches another winner; 0.4 % with 0.01, and
-# 0.1 % with this, for an eighth more time.
-AIM_OF_FACES = 1e-3
+# 0.1 % with this, for an eighth more time. No gap is aimed at below the last of these: rounding is
+# in the way, and what others make of it has more free variables.
+AIM_OF_FACES, SMALLEST_AIM = 1e-3, 1e-10
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,8 @@ def fit_cell(
     began = time.perf_counter()
     rows = state_rows(part, C, delta)
     is_left_one_out = len(part.judges) == 0
-    keen = replace(rows, share_of_gain=AIM_OF_FACES if is_left_one_out else AIM)
+    of_faces = min(max(AIM_OF_FACES, SMALLEST_AIM / options.tol), AIM)
+    keen = replace(rows, share_of_gain=of_faces if is_left_one_out else AIM)
     if isinstance(source, Points):
         solution = source.solved(part, keen, options, start)
         solved = time.perf_counter()

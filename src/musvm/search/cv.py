@@ -130,9 +130,9 @@ default='loo-estimate'
         fit; folds of more than 3000 points are fitted as `UniversumSVC` fits them, with a cache.
 
     tol : float, default=1e-4
-        Relative duality gap that every fit reaches. Unless rounding is in the way, it stops at a
-        tenth of the gain times `tol`, as `UniversumSVC` does, and at a thousandth where points
-        are left out one by one: estimates ask which variables are free.
+        Relative duality gap of every fit, as of `UniversumSVC`. Unless rounding is in the way,
+        fits stop at a tenth of the gain times `tol`, and at a thousandth where points are left
+        out one by one: estimates ask which variables are free.
 
     max_iter : int, default=1000
         Largest number of rounds of the solver for each fit.

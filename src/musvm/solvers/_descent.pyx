@@ -4,11 +4,12 @@
 F = alpha K up to date, but only rows that violate the optimality conditions by more than a
 threshold: looking at a row costs L operations, moving it costs a kernel row for each label that
 moved. Rows that are satisfied are not looked at again until all others are too, and these go on
-until they violate by a part of the threshold: what moves next would make them violate again.
+until they violate by no more than SETTLED of the threshold: what moves next would make them violate
+again.
 
 Nor is F of rows that are not looked at needed before that. Once updates of it have cost as much as
-it does, what is still active is copied, K and F, and moves go on there; then F of all rows is made
-up for, by one update of each label that changed.
+a copy, K and F of what is still active are copied, and moves go on there; then F of all rows is
+made up for, by one update of each label that changed.
 
 Once every row was looked at, moves go further than to the minimum of their block
 (over-relaxation): where rows are correlated, those that follow want more of the same. With a
@@ -36,7 +37,7 @@ cdef double RELAXATION = 1.4
 # come back to all rows twice as often.
 cdef double SETTLED = 0.5
 # Copying an entry of K takes as long as so many of an update, or less; no copy is larger than this
-# share of the columns.
+# share of the columns that are in use.
 cdef double COPY = 10.0, LARGEST_COPY = 0.7
 
 
@@ -66,7 +67,7 @@ cdef void take_columns(
     const floating* values, Py_ssize_t n, const Py_ssize_t* places, Py_ssize_t n_taken,
     Py_ssize_t L, floating* taken
 ) noexcept nogil:
-    """Some columns of values, (L, n); where these are, if places ascend."""
+    """Some columns of values, (L, n); `taken` may be the same if places ascend."""
     cdef Py_ssize_t j, l
     for l in range(L):
         for j in range(n_taken):
@@ -103,7 +104,7 @@ def descend(
     """Minimise rows that violate by more than `threshold` until none does, or for `max_moves`.
 
     alpha and F are class-major, (L, w), and change in place; `order` lists all w rows. Returns
-    how often a row moved. An interrupt ends it with an exception.
+    how often a row moved. An interrupt ends it with an exception, and F is not alpha K then.
     """
     cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
     cdef Py_ssize_t i, j, k, l, n_active = w, n_left, moves = 0, operations = 0
@@ -115,7 +116,7 @@ def descend(
     cdef const floating* K = &gram[0, 0]
     cdef floating* values = &F[0, 0]
     cdef Py_ssize_t n = w
-    # What updates of columns that are not active cost since the last copy, or all of these.
+    # What updates of columns that are not active cost since the last copy, or look at all rows.
     cdef double updates, wasted = 0.0
     # The first to be copied, of which later copies are parts: their rows, and alpha before.
     cdef Py_ssize_t n_first = 0, room = 0
@@ -124,20 +125,22 @@ def descend(
     cdef floating* columns = NULL
     cdef double* f = <double*>malloc(5 * L * sizeof(double))
     cdef Py_ssize_t* rows = <Py_ssize_t*>malloc(3 * w * sizeof(Py_ssize_t))
+    if f == NULL or rows == NULL:
+        free(f)
+        free(rows)
+        raise MemoryError()
     cdef double* old = f + L
     cdef double* a = f + 2 * L
     cdef double* b = f + 3 * L
     cdef Py_ssize_t* active = rows + w
     cdef Py_ssize_t* first = rows + 2 * w
     try:
-        if f == NULL or rows == NULL:
-            raise MemoryError()
         with nogil:
             for k in range(w):
                 rows[k] = k
                 active[k] = order[k]
             largest = largest_entry(&alpha[0, 0], L * w)
-            while n_active and moves < max_moves:
+            while moves < max_moves:
                 n_left = 0
                 updates = 0.0
                 for k in range(n_active):
@@ -160,14 +163,16 @@ def descend(
                         change = a[l] - old[l]
                         if change != 0.0:
                             alpha[l, i] = a[l]
-                            largest = larger(largest, fabs(a[l]))
+                            largest = larger(fabs(a[l]), largest)
                             add_multiple(<int>n, change, K + j * n, values + l * n)
                             updates += n
                             operations += n
                     operations = after_a_look(operations)
                 relaxation = RELAXATION
                 n_active = n_left
-                if n_left == 0 and not all_rows:
+                if moves >= max_moves or (n_left == 0 and all_rows):
+                    break
+                if n_left == 0:
                     if n < w:
                         make_up(&gram[0, 0], w, first, n_first, L, &alpha[0, 0], before, &F[0, 0])
                         K, values, n = &gram[0, 0], &F[0, 0], w
@@ -280,7 +285,7 @@ def largest_violation(
             for l in range(L):
                 f[l] = F[l, i]
                 a[l] = alpha[l, i]
-            worst = larger(worst, row_violation(f, a, L, i, y, caps[i], delta, is_max, largest))
+            worst = larger(row_violation(f, a, L, i, y, caps[i], delta, is_max, largest), worst)
     free(f)
     return worst
 

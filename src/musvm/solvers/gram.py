@@ -126,8 +126,9 @@ class _Solver:
     def descend(self, state: _State, n_sweeps: int) -> _State:
         """As many moves in place as n_sweeps sweeps would make, or until the gap closes.
 
-        In stages, each of which leaves LOOSENESS of the worst violation. Where the rate of the last one
-        says that as many moves again would close the gap, they are made, up to MORE_CHANCES times.
+        In stages, each of which leaves LOOSENESS of the worst violation. Where the rate of the last
+        one says that as many moves again would close the gap, they are made, up to MORE_CHANCES
+        times.
         """
         rows = self.rows
         kind = rows.y, rows.caps, rows.delta, rows.is_max

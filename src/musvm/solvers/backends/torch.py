@@ -41,8 +41,8 @@ from musvm.solvers.backends.torch_replay import Replayed
 # On a GPU a Newton step is worth so many rounds; it sees to what working sets of this size miss.
 NEWTON_EVERY = 8
 GPU_SIZE = 1500
-# Its rounds are short: descent on the host is what takes the time. With 0.3 fits of MNIST took up to
-# a tenth longer, with 0.6 a fifth.
+# Its rounds are short: descent on the host is what takes the time. With 0.3 fits of MNIST take up
+# to a tenth longer, with 0.6 a fifth.
 GPU_LOOSENESS = 0.45
 # Of the memory that is free, this much is left to products, sorting and other people.
 SPARED = 0.4
