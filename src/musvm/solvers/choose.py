@@ -101,10 +101,9 @@ MOST_COLUMNS_THERE = 2000
 # From so many points on, few of them at a time meet their kernel.
 GROWING = 100_000
 # What fits aim at, as a share of the gain over the model that knows nothing. Where descent is quick
-# weights are small and leads are too: less costs some thousandths of a second, and descent on few
-# columns goes further by itself.
-# Other kernels of many points aim for a part of it: at AIM two of 450 fits missed 0.12 % of labels.
-AIM, EASY_AIM, EASY_KERNEL_AIM, FURTHER = 0.1, 0.01, 0.03, 0.1
+# weights are small and leads are too: less costs some thousandths of a second. At AIM two of 450
+# fits missed 0.12 % of labels, at 0.03 one did.
+AIM, EASY_AIM, FURTHER = 0.1, 0.01, 0.1
 # What rounding may hide, as a share of the tolerance, where a smaller gap ends all doubt; how often
 # an ever smaller one is tried for.
 SURE, MOST_DOUBTS = 0.5, 2
@@ -269,9 +268,7 @@ def _share_to_aim_at(problem: PointProblem) -> float:
     # Of fewer points no fit of the convergence sample missed so many labels at AIM.
     if problem.diagonal is None or not (is_linear or len(problem.rows) >= TRIAL_POINTS):
         return AIM
-    if not is_easy(problem.dual, problem.diagonal):
-        return AIM
-    return EASY_AIM if is_linear else EASY_KERNEL_AIM
+    return EASY_AIM if is_easy(problem.dual, problem.diagonal) else AIM
 
 
 def _once_more(
