@@ -107,17 +107,17 @@ def descend(
     how often a row moved. An interrupt ends it with an exception, and F is not alpha K then.
     """
     cdef Py_ssize_t w = gram.shape[0], L = alpha.shape[0]
-    cdef Py_ssize_t i, j, k, l, n_active = w, n_left, moves = 0, operations = 0
-    cdef bint all_rows = True
-    cdef double q, change, largest, relaxation = 1.0, enough = threshold
+    cdef Py_ssize_t i, j, k, l, n_active = 0, n_left, moves = 0, operations = 0
+    cdef bint all_rows, is_worth_it
+    cdef double q, change, largest, relaxation = 1.0, enough
     if w == 0:
         return 0
     # Moves update n columns of F: all, or a copy of those of `rows`; `active` are places in these.
-    cdef const floating* K = &gram[0, 0]
-    cdef floating* values = &F[0, 0]
+    cdef const floating* K
+    cdef floating* values
     cdef Py_ssize_t n = w
     # What updates of columns that are not active cost since the last copy, or look at all rows.
-    cdef double updates, wasted = 0.0
+    cdef double updates, wasted
     # The first to be copied, of which later copies are parts: their rows, and alpha before.
     cdef Py_ssize_t n_first = 0, room = 0
     cdef double* before = NULL
@@ -136,11 +136,16 @@ def descend(
     cdef Py_ssize_t* first = rows + 2 * w
     try:
         with nogil:
-            for k in range(w):
-                rows[k] = k
-                active[k] = order[k]
             largest = largest_entry(&alpha[0, 0], L * w)
             while moves < max_moves:
+                if n_active == 0:
+                    if n < w:
+                        make_up(&gram[0, 0], w, first, n_first, L, &alpha[0, 0], before, &F[0, 0])
+                    K, values, n, n_active = &gram[0, 0], &F[0, 0], w, w
+                    for k in range(w):
+                        rows[k] = k
+                        active[k] = order[k]
+                    all_rows, enough, wasted = True, threshold, 0.0
                 n_left = 0
                 updates = 0.0
                 for k in range(n_active):
@@ -172,19 +177,10 @@ def descend(
                 n_active = n_left
                 if moves >= max_moves or (n_left == 0 and all_rows):
                     break
-                if n_left == 0:
-                    if n < w:
-                        make_up(&gram[0, 0], w, first, n_first, L, &alpha[0, 0], before, &F[0, 0])
-                        K, values, n = &gram[0, 0], &F[0, 0], w
-                    for k in range(w):
-                        rows[k] = k
-                        active[k] = order[k]
-                    n_active = w
-                    all_rows, enough, wasted = True, threshold, 0.0
-                    continue
                 all_rows, enough = False, SETTLED * threshold
                 wasted += updates * (n - n_left) / n
-                if n_left > LARGEST_COPY * n or wasted < COPY * n_left * n_left:
+                is_worth_it = wasted >= COPY * n_left * n_left and n_left <= LARGEST_COPY * n
+                if n_left == 0 or not is_worth_it:
                     continue
                 wasted = 0.0
                 if n == w:
