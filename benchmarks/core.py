@@ -260,7 +260,7 @@ def add_growth(
 
 
 def plot_growth(report: Report, ratios: dict[tuple, dict[int, float]]) -> None:
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     for (kernel, C, delta), growth in sorted(ratios.items()):
         style = "o-" if kernel == "rbf" else "s--"
@@ -270,8 +270,13 @@ def plot_growth(report: Report, ratios: dict[tuple, dict[int, float]]) -> None:
     reference = np.array(sorted(next(iter(ratios.values()))))
     start = np.median([growth[3] for growth in ratios.values()])
     axes.plot(reference, start * reference / 3, "k:", label="proportional to L")
-    axes.set(xscale="log", yscale="log", xlabel="classes L", ylabel="solve / Gram matrix")
-    axes.legend(fontsize="small")
+    axes.set(
+        xscale="log", yscale="log", xlabel="classes L", ylabel="time of the solver / Gram matrix",
+        title="Characters: growth with the number of classes",
+    )  # fmt: skip
+    axes.set_xticks(reference, map(str, reference))
+    axes.minorticks_off()
+    figure.legend(loc="outside right center", fontsize="small")
     report.picture(figure, "growth")
 
 
